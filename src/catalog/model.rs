@@ -1,0 +1,140 @@
+//! The model: plain values that the planner reads. How they are learned is `load`'s business.
+
+/// Identifies the set of keys two rows may clash in: one unique index, shared by a partitioned
+/// table's parent and all of its partitions. (The oid of the topmost index.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(pub u32);
+
+/// A table's oid in `pg_class`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
+/// A table, partitioned table, view, foreign table or materialized view.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub id: TableId,
+    /// Names as `pg_class` has them (unquoted, case kept).
+    pub schema: String,
+    pub name: String,
+    /// Schema-qualified and quoted where needed, as `regclass` prints it with an empty search_path.
+    pub display: String,
+    /// In `attnum` order, dropped columns left out: the order of an INSERT without a column list.
+    pub columns: Vec<Column>,
+    /// The protected keys. Empty: nothing to do for this table.
+    pub keys: Vec<UniqueKey>,
+    /// UUID keys that are not protected, each with the reason why.
+    pub unprotected: Vec<UnprotectedKey>,
+    pub foreign_keys: Vec<ForeignKey>,
+    /// An INSERT into the table may free keys through a trigger function (any trigger of INSERT,
+    /// row or statement level, before or after), so that the windows must be cleared after it.
+    pub insert_frees: bool,
+    /// The same for UPDATE and DELETE triggers.
+    pub update_frees: bool,
+    pub delete_frees: bool,
+    /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
+    /// transitively; partitions and inheritance children and their parents included), itself too.
+    pub delete_reaches: Vec<TableId>,
+    /// The same for UPDATE of a key (ON UPDATE CASCADE …), itself too.
+    pub update_reaches: Vec<TableId>,
+    /// The same for TRUNCATE … CASCADE (every table with a foreign key here, transitively), itself too.
+    pub truncate_reaches: Vec<TableId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub kind: ColumnKind,
+    /// What a row gets when the INSERT leaves the column out.
+    pub default: DefaultKind,
+    /// `GENERATED ALWAYS AS (…) STORED` or virtual: cannot be inserted.
+    pub generated: bool,
+    /// Type or name marks a value that differs between two deliveries of one fact (identity columns,
+    /// timestamps whose default is the clock …). Names are judged by the policy, not here.
+    pub identity: bool,
+    /// The name of the type as `format_type` prints it, for messages.
+    pub type_name: String,
+}
+
+/// How a column's values are compared. Domains are judged by their base type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    Uuid,
+    /// `text`, `varchar` with the deterministic collation: exact bytes.
+    Text,
+    /// `char(n)`: exact bytes, trailing spaces aside.
+    Char,
+    /// `citext`: without case.
+    Citext,
+    /// Compared by bytes, in the same format only.
+    Other,
+}
+
+impl ColumnKind {
+    /// Whether a value of this kind can be a UUID key.
+    #[must_use]
+    pub fn can_hold_key(self) -> bool {
+        self != Self::Other
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultKind {
+    /// No default: NULL.
+    Null,
+    /// The same for every row of a transaction (`now()`, a constant).
+    Stable,
+    /// Different for every row (`nextval`, `gen_random_uuid()`, identity).
+    Volatile,
+}
+
+#[derive(Clone, Debug)]
+pub struct UniqueKey {
+    pub index: IndexId,
+    /// The name Postgres' 23505 would give: the constraint's or index's own.
+    pub constraint: String,
+    /// Positions in `Table::columns`, in index order (INCLUDE columns left out).
+    pub columns: Vec<usize>,
+    /// Position in `Table::columns` of the column that is rekeyed: the last UUID column of the tuple
+    /// that is not a foreign key.
+    pub rekey: usize,
+    pub nulls_not_distinct: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct UnprotectedKey {
+    pub constraint: String,
+    /// The column that would be rekeyed.
+    pub column: String,
+    pub reason: Unprotected,
+}
+
+/// Why a UUID key is left alone unless the configuration names its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unprotected {
+    /// A BEFORE ROW INSERT trigger may skip or move the row, or change the key.
+    BeforeTrigger,
+    InsteadOfTrigger,
+    InsertRule,
+    Deferrable,
+    Partial,
+    /// The index has an expression.
+    Expression,
+    /// The index is not valid (yet).
+    Invalid,
+    /// Every UUID column of the key is a foreign key.
+    ForeignKey,
+    View,
+    ForeignTable,
+    /// The collation is not deterministic: equality is not that of bytes.
+    Collation,
+}
+
+#[derive(Clone, Debug)]
+pub struct ForeignKey {
+    pub constraint: String,
+    /// Positions in the child's `Table::columns`.
+    pub columns: Vec<usize>,
+    pub parent: TableId,
+    /// Positions in the parent's `Table::columns`, pairwise with `columns`.
+    pub parent_columns: Vec<usize>,
+}

@@ -1,0 +1,1 @@
+//! A byte lexer for Postgres SQL.
