@@ -31,16 +31,30 @@ pub enum Conflict {
 pub enum Source {
     DefaultValues,
     /// `VALUES (…), (…)`: scan `rows` with [`RowScanner`]. One cell a column.
-    Values { rows: Range<usize> },
+    Values {
+        rows: Range<usize>,
+    },
     /// `SELECT exprs FROM (VALUES …) AS t(names)`: scan `rows`; `outputs` maps INSERT columns to cells.
-    DerivedValues { rows: Range<usize>, outputs: Vec<Output> },
+    DerivedValues {
+        rows: Range<usize>,
+        outputs: Vec<Output>,
+    },
     /// `SELECT a, b [UNION ALL SELECT c, d …]` without FROM: the cells of each row.
-    Selects { rows: Vec<Vec<Cell>> },
+    Selects {
+        rows: Vec<Vec<Cell>>,
+    },
     /// `SELECT … FROM unnest(…)`: `outputs` index into `arrays`.
-    Unnest { arrays: Vec<Array>, outputs: Vec<Output> },
+    Unnest {
+        arrays: Vec<Array>,
+        outputs: Vec<Output>,
+    },
     /// `SELECT … FROM json[b]_to_recordset(doc) AS x(…)`, `json[b]_populate_recordset(null::t, doc)`, or
     /// `json[b]_array_elements(doc)` with `->>`: `outputs` index into `members`.
-    Json { document: Document, members: Vec<String>, outputs: Vec<Output> },
+    Json {
+        document: Document,
+        members: Vec<String>,
+        outputs: Vec<Output>,
+    },
     /// Not of a shape that can be followed; the reason goes into the counters.
     Uninspected(&'static str),
 }

@@ -12,9 +12,13 @@ pub enum Statement {
     /// `BEGIN`, `START TRANSACTION`, with any options.
     Begin,
     /// `COMMIT`, `END`, with or without `AND CHAIN`.
-    Commit { chain: bool },
+    Commit {
+        chain: bool,
+    },
     /// `ROLLBACK`, `ABORT`.
-    Rollback { chain: bool },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(Ident),
     RollbackTo(Ident),
     Release(Ident),
@@ -25,24 +29,46 @@ pub enum Statement {
     /// `COPY table FROM STDIN`.
     CopyIn(CopyIn),
     /// `COPY … TO`, and `COPY … FROM` a file or program (`into` is the table then).
-    CopyOther { into: Option<Name> },
+    CopyOther {
+        into: Option<Name>,
+    },
     /// `DELETE FROM [ONLY] table`.
     Delete(Name),
     /// `UPDATE table SET columns`. `columns` is empty if it could not be read.
-    Update { table: Name, columns: Vec<Ident> },
-    Truncate { tables: Vec<Name>, cascade: bool },
+    Update {
+        table: Name,
+        columns: Vec<Ident>,
+    },
+    Truncate {
+        tables: Vec<Name>,
+        cascade: bool,
+    },
     Merge(Name),
     /// `PREPARE name (types) AS statement`; `body` is the statement's text.
-    Prepare { name: Ident, types: Vec<String>, body: Range<usize> },
+    Prepare {
+        name: Ident,
+        types: Vec<String>,
+        body: Range<usize>,
+    },
     /// `EXECUTE name (args)`; an argument is what stands between the commas, without white space around.
-    Execute { name: Ident, arguments: Vec<Range<usize>> },
+    Execute {
+        name: Ident,
+        arguments: Vec<Range<usize>>,
+    },
     Deallocate(Ident),
     DeallocateAll,
     /// `EXPLAIN`; `analyze` says whether `body` is really run.
-    Explain { analyze: bool, body: Range<usize> },
+    Explain {
+        analyze: bool,
+        body: Range<usize>,
+    },
     /// `SET [SESSION | LOCAL] name {TO | =} values`; `None` is DEFAULT, and every RESET. The name is
     /// folded; `SET TIME ZONE` is `timezone`, `SET NAMES` is `client_encoding`.
-    Set { local: bool, name: Ident, values: Option<Vec<String>> },
+    Set {
+        local: bool,
+        name: Ident,
+        values: Option<Vec<String>>,
+    },
     ResetAll,
     /// `SET [LOCAL] ROLE`, `SET [LOCAL] SESSION AUTHORIZATION` and their RESET.
     SetRole,
@@ -51,7 +77,10 @@ pub enum Statement {
     DiscardOther,
     /// `CREATE [TEMP] TABLE name …` (also `AS`, and `SELECT … INTO`), `CREATE [TEMP] VIEW | SEQUENCE`:
     /// brings a new name and changes no existing table.
-    CreateRelation { name: Name, temporary: bool },
+    CreateRelation {
+        name: Name,
+        temporary: bool,
+    },
     /// Any other statement that changes the schema: CREATE, ALTER, DROP, COMMENT, GRANT, SECURITY LABEL …
     Ddl,
     /// `SELECT`, `VALUES`, `TABLE`, `WITH` without data-modifying parts.
@@ -79,7 +108,12 @@ pub struct CopyIn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
     /// `delimiter` one byte, `null` the string that stands for NULL (default `\N`).
-    Text { delimiter: u8, null: Vec<u8>, header: bool, default: Option<Vec<u8>> },
+    Text {
+        delimiter: u8,
+        null: Vec<u8>,
+        header: bool,
+        default: Option<Vec<u8>>,
+    },
     Csv {
         delimiter: u8,
         quote: u8,

@@ -1,0 +1,12 @@
+//! The real binary in front of a real Postgres: one module a behaviour, one server for all of them.
+
+mod support;
+
+#[path = "integration/harmless.rs"]
+mod harmless;
+#[path = "integration/references.rs"]
+mod references;
+#[path = "integration/saved.rs"]
+mod saved;
+#[path = "integration/scenario.rs"]
+mod scenario;
