@@ -2,8 +2,14 @@
 
 mod support;
 
+#[path = "integration/copy.rs"]
+mod copy;
+#[path = "integration/cuts.rs"]
+mod cuts;
 #[path = "integration/harmless.rs"]
 mod harmless;
+#[path = "integration/pipelines.rs"]
+mod pipelines;
 #[path = "integration/references.rs"]
 mod references;
 #[path = "integration/saved.rs"]

@@ -346,35 +346,45 @@ impl Scenario<'_> {
     }
 
     fn compare_journal(&self, place: &str, proxy: &Proxy) {
+        expect_rekeyed_at(place, self.rekeyed, proxy);
         let records = proxy.settled_journal();
-        let rekeyed: Vec<String> = records
-            .iter()
-            .filter(|record| record["action"] == "rekeyed")
-            .map(outline)
-            .collect();
-        if self.rekeyed == NONE_SURVIVES {
-            assert!(
-                rekeyed.iter().all(|one| one.ends_with(" rolled_back")),
-                "{place}: {records:#?}"
-            );
-        } else {
-            assert_eq!(rekeyed, self.rekeyed, "{place}: {records:#?}");
-        }
-        let reasoned = |record: &&Json| {
+        let reasoned = |record: &Json| {
             record["action"] == "forwarded"
                 && record["reason"]
                     .as_str()
                     .is_some_and(|reason| !reason.is_empty())
         };
         assert!(
-            !self.forwarded || records.iter().any(|record| reasoned(&record)),
+            !self.forwarded || records.iter().any(reasoned),
             "{place}: nothing forwarded in {records:#?}"
         );
     }
 }
 
+/// The rewrites on record must be these, in the form of [`Scenario::rekeyed`].
+pub fn expect_rekeyed(expected: &[&str], proxy: &Proxy) {
+    expect_rekeyed_at("the journal", expected, proxy);
+}
+
+fn expect_rekeyed_at(place: &str, expected: &[&str], proxy: &Proxy) {
+    let records = proxy.settled_journal();
+    let rekeyed: Vec<String> = records
+        .iter()
+        .filter(|record| record["action"] == "rekeyed")
+        .map(outline)
+        .collect();
+    if expected == NONE_SURVIVES {
+        assert!(
+            rekeyed.iter().all(|one| one.ends_with(" rolled_back")),
+            "{place}: {records:#?}"
+        );
+    } else {
+        assert_eq!(rekeyed, expected, "{place}: {records:#?}");
+    }
+}
+
 /// A record as scenarios write it: `statement.row<statement.row fate`.
-pub fn outline(record: &Json) -> String {
+fn outline(record: &Json) -> String {
     let place = |of: &Json| format!("{}.{}", of["statement"], of["row"]);
     format!(
         "{}<{} {}",
@@ -384,8 +394,19 @@ pub fn outline(record: &Json) -> String {
     )
 }
 
+/// The rows must be these, in the form of [`Scenario::stored`], with the keys of [`LETTERS`].
+pub fn expect_rows(expected: &[&str], rows: &[String]) {
+    let fit = rows_fit(
+        expected,
+        rows,
+        &LETTERS.iter().copied().collect(),
+        is_random,
+    );
+    assert!(fit, "{rows:#?} instead of {expected:#?}");
+}
+
 /// Whether rows are as expected; a fresh key must be equal wherever its name is, and unlike every other key.
-pub fn rows_fit(
+fn rows_fit(
     expected: &[&str],
     rows: &[String],
     known: &BTreeMap<&str, &str>,
