@@ -8,6 +8,8 @@ mod copy;
 mod cuts;
 #[path = "integration/harmless.rs"]
 mod harmless;
+#[path = "integration/hostile.rs"]
+mod hostile;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/references.rs"]
@@ -16,3 +18,7 @@ mod references;
 mod saved;
 #[path = "integration/scenario.rs"]
 mod scenario;
+#[path = "integration/tools.rs"]
+mod tools;
+#[path = "integration/transparent.rs"]
+mod transparent;

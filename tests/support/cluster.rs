@@ -39,6 +39,7 @@ const SETTINGS: &[&str] = &[
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
+    "wal_init_zero=off",
     "autovacuum=off",
     "max_connections=200",
     "max_prepared_transactions=10",
