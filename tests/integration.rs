@@ -6,12 +6,16 @@ mod support;
 mod copy;
 #[path = "integration/cuts.rs"]
 mod cuts;
+#[path = "integration/differential.rs"]
+mod differential;
 #[path = "integration/harmless.rs"]
 mod harmless;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
+#[path = "integration/reference.rs"]
+mod reference;
 #[path = "integration/references.rs"]
 mod references;
 #[path = "integration/saved.rs"]
