@@ -1,6 +1,7 @@
 //! COPY … FROM STDIN: its rows are compared in every format, however the data is cut into messages.
 
-use crate::scenario::{self, EV, LETTERS, sixteen_bytes};
+use crate::expect::{self, LETTERS, sixteen_bytes};
+use crate::scenario::EV;
 use crate::support::message::{self, text};
 use crate::support::{Database, Proxy, Wire, wire};
 
@@ -75,8 +76,8 @@ fn rows_of_a_copy_are_rekeyed() {
         assert_eq!(wire::tags(&client.until(b'G')), "G", "{sql}");
         client.send(&[message::copy_data(&data), message::copy_done()].concat());
         assert_eq!(wire::outcomes(&client.until_ready(1)), ["COPY 3"], "{sql}");
-        scenario::expect_rows(THREE, &database.stored(STORED));
-        scenario::expect_rekeyed(&["1.3<1.1 committed"], &proxy);
+        expect::expect_rows(THREE, &database.stored(STORED));
+        expect::expect_rekeyed(&["1.3<1.1 committed"], &proxy);
     }
 }
 
@@ -103,7 +104,7 @@ fn data_may_be_cut_anywhere() {
                 ["BEGIN", "COPY 3", "SELECT 3", "ROLLBACK"],
                 "{sql} in {lengths:?}"
             );
-            scenario::expect_rows(THREE, &wire::rows(&replies));
+            expect::expect_rows(THREE, &wire::rows(&replies));
         }
     }
 }
@@ -124,7 +125,7 @@ fn a_copy_that_fails_stores_nothing() {
         );
         assert_eq!(wire::outcomes(&client.until_ready(1)), ["!57014"], "{sql}");
         assert_eq!(client.rows("SELECT count(*) FROM ev"), ["0"]);
-        scenario::expect_rekeyed(scenario::NONE_SURVIVES, &proxy);
+        expect::expect_rekeyed(expect::NONE_SURVIVES, &proxy);
     }
 }
 
@@ -148,8 +149,8 @@ fn a_copy_may_go_through_the_extended_protocol() {
             ["COPY 3", "SELECT 1"],
             "{sql}"
         );
-        scenario::expect_rows(THREE, &database.stored(STORED));
-        scenario::expect_rekeyed(&["1.3<1.1 committed"], &proxy);
+        expect::expect_rows(THREE, &database.stored(STORED));
+        expect::expect_rekeyed(&["1.3<1.1 committed"], &proxy);
     }
 }
 
@@ -181,11 +182,11 @@ fn a_copy_and_an_insert_share_keys() {
             ["BEGIN", "INSERT 0 1", "COPY 3", "COMMIT"],
             "{sql}"
         );
-        scenario::expect_rows(
+        expect::expect_rows(
             &["K|first", "U1|a", "L|b", "U2|c"],
             &database.stored(STORED),
         );
-        scenario::expect_rekeyed(&["2.1<1.1 committed", "2.3<1.1 committed"], &proxy);
+        expect::expect_rekeyed(&["2.1<1.1 committed", "2.3<1.1 committed"], &proxy);
     }
 }
 
@@ -203,6 +204,6 @@ fn copies_that_skip_rows_are_forwarded() {
         &[data.as_bytes()],
     ));
     assert_eq!(wire::outcomes(&client.until_ready(1)), ["COPY 1"]);
-    scenario::expect_rows(&["K|a"], &database.stored(STORED));
-    scenario::expect_rekeyed(&[], &proxy);
+    expect::expect_rows(&["K|a"], &database.stored(STORED));
+    expect::expect_rekeyed(&[], &proxy);
 }

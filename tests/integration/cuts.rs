@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::scenario::{self, EV, LETTERS, sixteen_bytes};
+use crate::expect::{self, LETTERS, sixteen_bytes};
+use crate::scenario::EV;
 use crate::support::message::{self, Value, text};
 use crate::support::{Database, Proxy, Wire, wire};
 
@@ -55,7 +56,7 @@ fn send_in_pieces(proxy: &Proxy, pieces: &[&[u8]], pause: Duration) {
         OUTCOMES,
         "in pieces of {lengths:?}"
     );
-    scenario::expect_rows(ROWS, &wire::rows(&replies));
+    expect::expect_rows(ROWS, &wire::rows(&replies));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a correct application does must come out as without untwin, also where it looks like a twin.
 
-use crate::scenario::{EV, NONE_SURVIVES, ONE_BY_ONE, PLAIN, Scenario, play};
+use crate::expect::NONE_SURVIVES;
+use crate::scenario::{EV, ONE_BY_ONE, PLAIN, Scenario, play};
 use crate::support::cluster;
 
 #[test]

@@ -1,6 +1,7 @@
 //! Many messages before one Sync, prepared statements, portals: transactions are read from the order of messages.
 
-use crate::scenario::{self, EV, LETTERS, NONE_SURVIVES, sixteen_bytes};
+use crate::expect::{self, LETTERS, NONE_SURVIVES, sixteen_bytes};
+use crate::scenario::EV;
 use crate::support::message::{self, Value, text};
 use crate::support::{Database, Proxy, Wire, wire};
 
@@ -54,8 +55,8 @@ impl Pipeline<'_> {
         let bytes: Vec<u8> = groups.collect::<Vec<_>>().concat();
         let replies = proxy.connect().converse(&bytes, self.groups.len());
         assert_eq!(wire::outcomes(&replies), self.outcomes);
-        scenario::expect_rows(self.stored, &database.stored(STORED));
-        scenario::expect_rekeyed(self.rekeyed, &proxy);
+        expect::expect_rows(self.stored, &database.stored(STORED));
+        expect::expect_rekeyed(self.rekeyed, &proxy);
     }
 }
 
@@ -221,8 +222,8 @@ fn prepared_statements_of_sql_are_inspected() {
         wire::outcomes(&proxy.connect().query(script)),
         ["PREPARE", "INSERT 0 1", "INSERT 0 1", "INSERT 0 1"]
     );
-    scenario::expect_rows(&["K|a", "L|b", "U|c"], &database.stored(STORED));
-    scenario::expect_rekeyed(&["4.1<2.1 committed"], &proxy);
+    expect::expect_rows(&["K|a", "L|b", "U|c"], &database.stored(STORED));
+    expect::expect_rekeyed(&["4.1<2.1 committed"], &proxy);
 }
 
 #[test]
@@ -289,7 +290,7 @@ fn seventy_thousand_rows_of_one_statement_are_compared() {
             .all(|tag| tag == "INSERT 0 1")
     );
     assert_eq!(database.stored("SELECT count(*) FROM ev"), ["70000"]);
-    scenario::expect_rekeyed(&["70000.1<6.1 committed"], &proxy);
+    expect::expect_rekeyed(&["70000.1<6.1 committed"], &proxy);
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn a_statement_with_all_its_parameters_is_compared() {
     );
     assert_eq!(wire::outcomes(&replies), ["INSERT 0 32767"]);
     assert_eq!(database.stored("SELECT count(*) FROM ev"), ["32767"]);
-    scenario::expect_rekeyed(&["1.32767<1.6 committed"], &proxy);
+    expect::expect_rekeyed(&["1.32767<1.6 committed"], &proxy);
 }
 
 #[test]

@@ -98,7 +98,8 @@ pub struct Model {
     failed: bool,
     /// Keys from before an application's savepoint, until the first change after it; false if the contract leaves the guard open.
     guard: Option<(BTreeSet<(usize, Tuple)>, bool)>,
-    cleared: u32,
+    /// Whether a window was cleared in this transaction: then a rollback may or may not bring its keys back.
+    cleared: bool,
     drawn: u32,
     /// Whether untwin may have done otherwise within its contract, or forwarded a conflict: nothing to insist on from there on.
     pub unsure: bool,
@@ -163,7 +164,7 @@ impl Model {
         self.current = state;
         self.savepoints.clear();
         self.guard = None;
-        (self.in_block, self.failed) = (false, false);
+        (self.in_block, self.failed, self.cleared) = (false, false, false);
     }
 
     fn run(&mut self, statement: &Statement) -> Result<String, &'static str> {
@@ -252,10 +253,9 @@ impl Model {
             .rposition(|(other, _)| *other == name)
             .ok_or("3B001")?;
         self.savepoints.truncate(place + 1);
-        let cleared = self.current_clears();
         self.current = self.savepoints[place].1.clone();
         self.failed = false;
-        if cleared {
+        if self.cleared {
             self.current
                 .window
                 .values_mut()
@@ -263,11 +263,6 @@ impl Model {
         }
         self.guard_from(name);
         Ok("ROLLBACK".to_owned())
-    }
-
-    /// Whether a window was cleared in this transaction: then a rollback may or may not bring its keys back.
-    fn current_clears(&self) -> bool {
-        self.cleared > 0
     }
 
     fn insert(
@@ -381,7 +376,7 @@ impl Model {
 
     fn clear(&mut self, table: usize) {
         self.current.window.retain(|(of, _), _| *of != table);
-        self.cleared += 1;
+        self.cleared = true;
         self.guard = None;
     }
 }

@@ -1,8 +1,7 @@
 //! Transactions whose only fault is twins: they commit, every row stored, the first row keeping its key.
 
-use crate::scenario::{
-    EV, NONE_SURVIVES, PLAIN, SIMPLE, Scenario, is_random_without_hyphens, its_text, play,
-};
+use crate::expect::{NONE_SURVIVES, is_random_without_hyphens, its_text};
+use crate::scenario::{EV, PLAIN, SIMPLE, Scenario, play};
 
 #[test]
 fn a_batch_with_twins_commits() {

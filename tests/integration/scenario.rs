@@ -4,21 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
+use crate::expect::{LETTERS, expect_rekeyed_at, is_random, rows_fit, sixteen_bytes};
 use crate::support::message::{self, Value};
 use crate::support::{Database, Proxy, Wire, program, wire};
 
-/// Three random keys that scenarios name by a letter.
-pub const LETTERS: &[(&str, &str)] = &[
-    ("K", "11111111-1111-4111-8111-111111111111"),
-    ("L", "22222222-2222-4222-8222-222222222222"),
-    ("M", "33333333-3333-4333-8333-333333333333"),
-];
-
 /// The table most scenarios use.
 pub const EV: &str = "CREATE TABLE ev (id uuid PRIMARY KEY, v text, src text)";
-
-/// The expectation that rewrites may be on record as long as none of them was kept.
-pub const NONE_SURVIVES: &[&str] = &["none survives"];
 
 /// A conversation and all that must come of it.
 #[derive(Clone, Copy)]
@@ -106,36 +97,6 @@ pub const ONE_BY_ONE: &[Protocol] = &[
 
 /// Several statements in one Query.
 pub const SIMPLE: &[Protocol] = &[Protocol::Simple, Protocol::SimplePipelined];
-
-/// A v4 key with hyphens in lower case.
-pub fn is_random(key: &str) -> bool {
-    let parsed = uuid::Uuid::try_parse(key);
-    parsed.is_ok_and(|uuid| {
-        uuid.get_version_num() == 4
-            && uuid.get_variant() == uuid::Variant::RFC4122
-            && uuid.to_string() == key
-    })
-}
-
-/// A v4 key in 32 lower-case digits.
-pub fn is_random_without_hyphens(key: &str) -> bool {
-    let parsed = uuid::Uuid::try_parse(key);
-    key.len() == 32
-        && parsed.is_ok_and(|uuid| is_random(&uuid.to_string()) && uuid.simple().to_string() == key)
-}
-
-/// A key as type uuid sends it.
-pub fn sixteen_bytes(key: &str) -> Vec<u8> {
-    uuid::Uuid::try_parse(key)
-        .expect("scenarios spell keys right")
-        .as_bytes()
-        .to_vec()
-}
-
-/// A key as type text sends it.
-pub fn its_text(key: &str) -> Vec<u8> {
-    key.as_bytes().to_vec()
-}
 
 /// Plays scenarios, each on a bare server first, then through untwin by each of its protocols.
 pub fn play(scenarios: &[Scenario<'_>]) {
@@ -359,90 +320,4 @@ impl Scenario<'_> {
             "{place}: nothing forwarded in {records:#?}"
         );
     }
-}
-
-/// The rewrites on record must be these, in the form of [`Scenario::rekeyed`].
-pub fn expect_rekeyed(expected: &[&str], proxy: &Proxy) {
-    expect_rekeyed_at("the journal", expected, proxy);
-}
-
-fn expect_rekeyed_at(place: &str, expected: &[&str], proxy: &Proxy) {
-    let records = proxy.settled_journal();
-    let rekeyed: Vec<String> = records
-        .iter()
-        .filter(|record| record["action"] == "rekeyed")
-        .map(outline)
-        .collect();
-    if expected == NONE_SURVIVES {
-        assert!(
-            rekeyed.iter().all(|one| one.ends_with(" rolled_back")),
-            "{place}: {records:#?}"
-        );
-    } else {
-        assert_eq!(rekeyed, expected, "{place}: {records:#?}");
-    }
-}
-
-/// A record as scenarios write it: `statement.row<statement.row fate`.
-fn outline(record: &Json) -> String {
-    let place = |of: &Json| format!("{}.{}", of["statement"], of["row"]);
-    format!(
-        "{}<{} {}",
-        place(record),
-        place(&record["first"]),
-        record["fate"].as_str().unwrap_or("no fate")
-    )
-}
-
-/// The rows must be these, in the form of [`Scenario::stored`], with the keys of [`LETTERS`].
-pub fn expect_rows(expected: &[&str], rows: &[String]) {
-    let fit = rows_fit(
-        expected,
-        rows,
-        &LETTERS.iter().copied().collect(),
-        is_random,
-    );
-    assert!(fit, "{rows:#?} instead of {expected:#?}");
-}
-
-/// Whether rows are as expected; a fresh key must be equal wherever its name is, and unlike every other key.
-fn rows_fit(
-    expected: &[&str],
-    rows: &[String],
-    known: &BTreeMap<&str, &str>,
-    fresh: fn(&str) -> bool,
-) -> bool {
-    let mut drawn: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut column_fits = |expected: &'_ str, actual: &'_ str| {
-        if let Some(key) = known.get(expected) {
-            return actual == *key;
-        }
-        expected == actual
-    };
-    if expected.len() != rows.len() {
-        return false;
-    }
-    for (expected, row) in expected.iter().zip(rows) {
-        let (expected, row): (Vec<&str>, Vec<&str>) =
-            (expected.split('|').collect(), row.split('|').collect());
-        if expected.len() != row.len() {
-            return false;
-        }
-        for (expected, actual) in expected.into_iter().zip(row) {
-            if !is_fresh_name(expected) {
-                if !column_fits(expected, actual) {
-                    return false;
-                }
-            } else if *drawn.entry(expected).or_insert(actual) != actual || !fresh(actual) {
-                return false;
-            }
-        }
-    }
-    let distinct: std::collections::BTreeSet<&str> = drawn.values().copied().collect();
-    distinct.len() == drawn.len() && known.values().all(|key| !distinct.contains(key))
-}
-
-fn is_fresh_name(name: &str) -> bool {
-    name.strip_prefix('U')
-        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }

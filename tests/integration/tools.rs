@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::scenario::EV;
 use crate::support::program::{find, run, succeed};
-use crate::support::{Database, Proxy, Wire, message, wire};
+use crate::support::{Database, Proxy, Wire, eventually, message, wire};
 
 fn target(proxy: &Proxy, database: &Database) -> String {
     format!(
@@ -156,10 +156,7 @@ fn a_cancel_request_stops_its_own_session() {
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND wait_event = 'PgSleep'",
         database.name
     );
-    assert!((0..400).any(|_| database.stored(&sleeps) == ["1"] || {
-        std::thread::sleep(Duration::from_millis(10));
-        false
-    }));
+    assert!(eventually(|| database.stored(&sleeps) == ["1"]));
     let mut canceller = Wire::dial(proxy.address).expect("the proxy listens");
     canceller.send(&message::cancel(&sleeper.backend_key));
     assert_eq!(canceller.until_end(), [], "a cancel request has no reply");

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -151,11 +151,6 @@ impl Cluster {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The directory of the server's Unix-domain socket.
-    pub fn socket_directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// `server_version_num`: 150018 is 15.18.
     pub fn version(&self) -> u32 {
         let mut wire = Wire::connect(self.address(), "postgres");
@@ -238,7 +233,7 @@ impl Drop for Database {
             self.address,
             &[("user", "postgres"), ("database", "postgres")],
         ) {
-            wire.query(&format!(
+            wire.query(format!(
                 "DROP DATABASE IF EXISTS {} WITH (FORCE)",
                 self.name
             ));

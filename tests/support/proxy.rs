@@ -31,7 +31,7 @@ pub struct Proxy {
 }
 
 /// The binary under test: what cargo built, or `UNTWIN_TEST_BIN` to test another build.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     std::env::var_os("UNTWIN_TEST_BIN").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_untwin")),
         PathBuf::from,
@@ -105,11 +105,6 @@ impl Proxy {
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 
     /// The path of the journal.
