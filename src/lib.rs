@@ -27,3 +27,4 @@
 pub mod catalog;
 pub mod key;
 pub mod sql;
+pub mod wire;
