@@ -26,5 +26,6 @@
 
 pub mod catalog;
 pub mod key;
+pub mod rekey;
 pub mod sql;
 pub mod wire;

@@ -1,0 +1,9 @@
+//! The decision: which row is a twin, and what becomes of it. Read this folder first; it sees values and
+//! plans, never bytes of a message.
+
+pub mod fresh;
+pub mod judge;
+pub mod plan;
+pub mod policy;
+pub mod value;
+pub mod window;
