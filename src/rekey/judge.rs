@@ -3,6 +3,7 @@
 use super::fresh::{self, Entropy};
 use super::plan::{KeyPlan, Part, Plan};
 use super::policy::{IdenticalRows, Mode, NameBased, Policy};
+use super::rows::{Place, Slot};
 use super::value::Value;
 use super::window::{Claim, RowHash, Window};
 use crate::catalog::model::{DefaultKind, IndexId};
@@ -28,6 +29,8 @@ pub struct Twin {
     pub first: (u32, u32),
     /// Equal in every column.
     pub identical: bool,
+    /// Further values of the row that refer to the row itself, and follow its key.
+    pub follows: SmallVec<[usize; 1]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub enum Action {
 }
 
 /// What holds for every row of one statement.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Circumstances<'a> {
     pub plan: &'a Plan,
     pub policy: &'a Policy,
@@ -52,8 +55,6 @@ pub struct Circumstances<'a> {
     pub guard: Option<u32>,
     /// Why nothing can be rekeyed at the moment (journal, limits), if so.
     pub suspended: Option<&'static str>,
-    /// The row's bytes cannot be written to, and why (for instance a parameter that feeds several rows).
-    pub fixed: &'a dyn Fn(usize) -> Option<&'static str>,
 }
 
 /// Reused memory.
@@ -88,21 +89,21 @@ pub struct Judge<'a> {
 impl Judge<'_> {
     /// Decides one row and claims its keys. Twins are appended to `twins`; those with action
     /// [`Action::Rekeyed`] are to be overwritten with `new` before the row is forwarded.
-    pub fn row(&mut self, row: u32, values: &[Value], hash: RowHash, twins: &mut Vec<Twin>) {
+    pub fn row(&mut self, row: u32, slots: &[Slot], hash: RowHash, twins: &mut Vec<Twin>) {
         self.scratch.claims.clear();
         self.scratch.fresh.clear();
         let plan = self.at.plan;
         for key in &plan.keys {
-            let Some(old) = self.rekeyed_value(key, values) else { continue };
-            let Some(tuple) = self.tuple(key, values, old) else { continue };
+            let Some(old) = self.rekeyed_value(key, slots) else { continue };
+            let Some(tuple) = self.tuple(key, slots, old) else { continue };
             let first = self.window.find(key.index, tuple).or_else(|| self.own.find(key.index, tuple)).copied();
             let Some(first) = first else {
                 self.scratch.claims.push((key.index, tuple));
                 continue;
             };
-            let twin = self.twin(key, values, old, row, hash, first);
+            let twin = self.twin(key, slots, old, row, hash, first);
             if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
-                let fresh_tuple = self.replace(key, values, new);
+                let fresh_tuple = self.replace(key, slots, new);
                 self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
             }
             twins.push(twin);
@@ -113,15 +114,15 @@ impl Judge<'_> {
     }
 
     /// The UUID in the column that is rekeyed: as sent, or as an earlier key of the same row has replaced it.
-    fn rekeyed_value(&self, key: &KeyPlan, values: &[Value]) -> Option<u128> {
+    fn rekeyed_value(&self, key: &KeyPlan, slots: &[Slot]) -> Option<u128> {
         if let Some(replaced) = self.scratch.fresh.iter().find(|replaced| replaced.input == key.rekey) {
             return Some(replaced.new);
         }
         let column = *self.at.plan.inputs.get(key.rekey)?;
-        values.get(key.rekey)?.uuid(self.at.plan.table.columns.get(column)?.kind)
+        slots.get(key.rekey)?.value.uuid(self.at.plan.table.columns.get(column)?.kind)
     }
 
-    fn twin(&mut self, key: &KeyPlan, values: &[Value], old: u128, row: u32, hash: RowHash, first: Claim) -> Twin {
+    fn twin(&mut self, key: &KeyPlan, slots: &[Slot], old: u128, row: u32, hash: RowHash, first: Claim) -> Twin {
         let identical = first.row_hash.all == hash.all;
         let mut twin = Twin {
             key: key.key,
@@ -132,12 +133,13 @@ impl Judge<'_> {
             row,
             first: (first.statement, first.row),
             identical,
+            follows: self.self_references(key, slots, old),
         };
-        if let Some(reason) = self.reason_to_forward(key, old, hash, first) {
+        if let Some(reason) = self.reason_to_forward(key, slots, old, hash, first) {
             twin.action = Action::Forwarded(reason);
             return twin;
         }
-        twin.new = self.fresh_key(key, values, old);
+        twin.new = self.fresh_key(key, slots, old);
         twin.action = match (twin.new, self.at.mode) {
             (None, _) => Action::Forwarded("no random bytes"),
             (Some(_), Mode::Observe) => Action::Observed,
@@ -146,7 +148,20 @@ impl Judge<'_> {
         twin
     }
 
-    fn reason_to_forward(&self, key: &KeyPlan, old: u128, hash: RowHash, first: Claim) -> Option<&'static str> {
+    /// Values of the row that name its own key by a foreign key of the table to itself.
+    fn self_references(&self, key: &KeyPlan, slots: &[Slot], old: u128) -> SmallVec<[usize; 1]> {
+        let (plan, table) = (self.at.plan, &self.at.plan.table);
+        let Some(&rekeyed) = plan.inputs.get(key.rekey) else { return SmallVec::new() };
+        let own = table.foreign_keys.iter().filter(|foreign| foreign.parent == table.id);
+        own.flat_map(|foreign| foreign.columns.iter().zip(&foreign.parent_columns))
+            .filter(|&(_, &parent)| parent == rekeyed)
+            .filter_map(|(&child, _)| Some((plan.input(child)?, table.columns.get(child)?.kind)))
+            .filter(|&(input, kind)| slots.get(input).and_then(|slot| slot.value.uuid(kind)) == Some(old))
+            .map(|(input, _)| input)
+            .collect()
+    }
+
+    fn reason_to_forward(&self, key: &KeyPlan, slots: &[Slot], old: u128, hash: RowHash, first: Claim) -> Option<&'static str> {
         let at = &self.at;
         if first.statement < at.statement && at.guard.is_some_and(|mark| first.statement <= mark) {
             return Some("guarded insert");
@@ -165,14 +180,20 @@ impl Judge<'_> {
                 return Some("strict: referenced table");
             }
         }
-        at.suspended.or_else(|| (at.fixed)(key.rekey))
+        let places = std::iter::once(key.rekey).chain(self.self_references(key, slots, old));
+        at.suspended.or_else(|| {
+            places.filter_map(|input| slots.get(input)).find_map(|slot| match slot.place {
+                Place::Fixed(reason) => Some(reason),
+                Place::Text(_) | Place::Bind { .. } => None,
+            })
+        })
     }
 
     /// A key nobody in the window holds. A handful of tries is plenty for 122 (or 62) random bits.
-    fn fresh_key(&mut self, key: &KeyPlan, values: &[Value], old: u128) -> Option<u128> {
+    fn fresh_key(&mut self, key: &KeyPlan, slots: &[Slot], old: u128) -> Option<u128> {
         for _ in 0..4 {
             let new = fresh::like(old, self.entropy.bytes()?);
-            let taken = match self.replaced_tuple(key, values, new) {
+            let taken = match self.replaced_tuple(key, slots, new) {
                 Some(tuple) => self.window.find(key.index, tuple).is_some() || self.own.find(key.index, tuple).is_some(),
                 None => false,
             };
@@ -183,38 +204,38 @@ impl Judge<'_> {
         None
     }
 
-    fn replaced_tuple(&mut self, key: &KeyPlan, values: &[Value], new: u128) -> Option<u128> {
-        let tuple = self.replace(key, values, new);
+    fn replaced_tuple(&mut self, key: &KeyPlan, slots: &[Slot], new: u128) -> Option<u128> {
+        let tuple = self.replace(key, slots, new);
         self.scratch.fresh.pop();
         tuple
     }
 
     /// Notes that the value is overwritten with `new`, and gives the tuple that results.
-    fn replace(&mut self, key: &KeyPlan, values: &[Value], new: u128) -> Option<u128> {
+    fn replace(&mut self, key: &KeyPlan, slots: &[Slot], new: u128) -> Option<u128> {
         let mut spelling = SmallVec::new();
-        if let Some(Value::Text(bytes)) = values.get(key.rekey) {
+        if let Some(Value::Text(bytes)) = slots.get(key.rekey).map(|slot| slot.value) {
             spelling.extend_from_slice(bytes);
             key::overwrite(&mut spelling, new);
         }
         self.scratch.fresh.push(Replaced { input: key.rekey, new, spelling });
-        self.tuple(key, values, new)
+        self.tuple(key, slots, new)
     }
 
     /// The index tuple of a row as one number; `None` if it cannot clash (a NULL) or cannot be known.
     /// `uuid` is the value of the column that is rekeyed, as it will be stored.
-    fn tuple(&mut self, key: &KeyPlan, values: &[Value], uuid: u128) -> Option<u128> {
+    fn tuple(&mut self, key: &KeyPlan, slots: &[Slot], uuid: u128) -> Option<u128> {
         if key.plain {
             return Some(uuid);
         }
         let mut bytes = std::mem::take(&mut self.scratch.tuple);
         bytes.clear();
-        let known = self.encode(key, values, uuid, &mut bytes);
+        let known = self.encode(key, slots, uuid, &mut bytes);
         let tuple = xxh3_128_with_seed(&bytes, self.seed);
         self.scratch.tuple = bytes;
         known.then_some(tuple)
     }
 
-    fn encode(&self, key: &KeyPlan, values: &[Value], uuid: u128, out: &mut Vec<u8>) -> bool {
+    fn encode(&self, key: &KeyPlan, slots: &[Slot], uuid: u128, out: &mut Vec<u8>) -> bool {
         let unique = self.at.plan.table.keys.get(key.key);
         key.parts.iter().zip(unique.map(|unique| unique.columns.as_slice()).unwrap_or_default()).all(|(part, &column)| {
             let Some(column) = self.at.plan.table.columns.get(column) else { return false };
@@ -223,12 +244,12 @@ impl Judge<'_> {
                 return true;
             };
             let replaced = self.scratch.fresh.iter().rev().find(|replaced| replaced.input == input);
-            let value = match (replaced, values.get(input)) {
-                (_, None) => return false,
-                (Some(replaced), Some(Value::Text(_))) => Value::Text(&replaced.spelling),
-                (Some(_), Some(_)) if input == key.rekey => Value::Uuid(uuid),
-                (Some(_), Some(_)) => return false,
-                (None, Some(value)) => *value,
+            let Some(slot) = slots.get(input) else { return false };
+            let value = match (replaced, slot.value) {
+                (None, value) => value,
+                (Some(replaced), Value::Text(_)) => Value::Text(&replaced.spelling),
+                (Some(_), _) if input == key.rekey => Value::Uuid(uuid),
+                (Some(_), _) => return false,
             };
             match value {
                 Value::Null => {
@@ -250,11 +271,11 @@ impl Judge<'_> {
 
 /// Hashes a row column by column, so that the order of a column list does not matter.
 #[must_use]
-pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, values: &[Value]) -> RowHash {
+pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, slots: &[Slot]) -> RowHash {
     let mut hash = RowHash::default();
-    for (at, value) in values.iter().enumerate() {
+    for (at, slot) in slots.iter().enumerate() {
         let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default()) else { continue };
-        let (bytes, form) = value.content();
+        let (bytes, form) = slot.value.content();
         let part = xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32) as u32;
         hash.all = hash.all.wrapping_add(part);
         if !volatile {

@@ -5,5 +5,6 @@ pub mod fresh;
 pub mod judge;
 pub mod plan;
 pub mod policy;
+pub mod rows;
 pub mod value;
 pub mod window;

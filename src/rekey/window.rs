@@ -63,6 +63,16 @@ impl Window {
         }
     }
 
+    /// Takes over the claims of a statement that is executed now, as statement `ordinal`. Keys that another
+    /// row has come to hold in between stay with it.
+    pub fn take_over(&mut self, claims: &Self, ordinal: u32) {
+        for (&index, keys) in &claims.indexes {
+            for claim in &keys.log {
+                self.claim(index, Claim { statement: ordinal, ..*claim });
+            }
+        }
+    }
+
     /// Live keys of all indexes.
     #[must_use]
     pub fn len(&self) -> usize {
