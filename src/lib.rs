@@ -24,6 +24,7 @@
 //! | 7 | [`config`] | settings from file, environment and flags |
 //! | 8 | [`cli`] | the commands |
 
+pub mod carrier;
 pub mod catalog;
 pub mod key;
 pub mod rekey;
