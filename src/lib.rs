@@ -25,5 +25,8 @@
 //! | 8 | [`cli`] | the commands |
 
 pub mod catalog;
+pub mod journal;
 pub mod key;
+pub mod live;
+pub mod rekey;
 pub mod sql;

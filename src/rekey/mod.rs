@@ -1,0 +1,4 @@
+//! The decision: first or twin, and what becomes of a twin. Pure.
+
+pub mod policy;
+pub mod table_name;
