@@ -26,7 +26,11 @@
 
 pub mod carrier;
 pub mod catalog;
+pub mod journal;
 pub mod key;
+pub mod live;
+pub mod proxy;
 pub mod rekey;
+pub mod session;
 pub mod sql;
 pub mod wire;

@@ -6,5 +6,6 @@ pub mod judge;
 pub mod plan;
 pub mod policy;
 pub mod rows;
+pub mod table_name;
 pub mod value;
 pub mod window;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::table_name::TableName;
+
 /// A choice's name is none of those it has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is none of {}", .names.join(", "))]
@@ -298,15 +300,17 @@ pub struct Policies {
     users: HashMap<String, Overrides>,
     /// From the general to the specific.
     applications: Vec<(Application, Overrides)>,
-    /// By display name.
-    tables: HashMap<String, TableRule>,
+    tables: Vec<(TableName, TableRule)>,
 }
 
 impl Policies {
     /// The rules that hold everywhere, and nothing more specific yet.
     #[must_use]
     pub fn everywhere(overrides: Overrides) -> Self {
-        Self { everywhere: overrides, ..Self::default() }
+        Self {
+            everywhere: overrides,
+            ..Self::default()
+        }
     }
 
     /// Adds the rule of a database.
@@ -321,18 +325,20 @@ impl Policies {
 
     /// Adds the rule of an application name or pattern.
     pub fn add_application(&mut self, pattern: &str, overrides: Overrides) {
-        self.applications.push((Application::new(pattern), overrides));
-        self.applications.sort_by_key(|(application, _)| application.specificity());
+        self.applications
+            .push((Application::new(pattern), overrides));
+        self.applications
+            .sort_by_key(|(application, _)| application.specificity());
     }
 
-    /// Adds the rule of a table, named as `regclass` prints it with an empty search_path.
-    pub fn add_table(&mut self, display: String, rule: TableRule) {
-        self.tables.insert(display, rule);
+    /// Adds the rule of a table.
+    pub fn add_table(&mut self, name: TableName, rule: TableRule) {
+        self.tables.push((name, rule));
     }
 
-    /// Display names of the tables that have a rule.
-    pub fn tables(&self) -> impl Iterator<Item = &str> {
-        self.tables.keys().map(String::as_str)
+    /// The tables that have a rule.
+    pub fn tables(&self) -> impl Iterator<Item = &TableName> {
+        self.tables.iter().map(|(name, _)| name)
     }
 
     /// Resolves the rules for a session. To be asked again when the application name changes.
@@ -340,12 +346,26 @@ impl Policies {
     pub fn for_session(&self, user: &str, database: &str, application: &str) -> SessionPolicy {
         let mut rest = Policy::default().with(self.everywhere);
         let named = [self.databases.get(database), self.users.get(user)];
-        let matching = self.applications.iter().filter(|(rule, _)| rule.matches(application));
-        for overrides in named.into_iter().flatten().chain(matching.map(|(_, overrides)| overrides)) {
+        let matching = self
+            .applications
+            .iter()
+            .filter(|(rule, _)| rule.matches(application));
+        for overrides in named
+            .into_iter()
+            .flatten()
+            .chain(matching.map(|(_, overrides)| overrides))
+        {
             rest = rest.with(*overrides);
         }
-        let resolve = |(name, rule): (&String, &TableRule)| (name.clone(), rest.clone().with_table(rule));
-        let tables = self.tables.iter().map(resolve).collect();
+        let mut tables = HashMap::new();
+        for (name, rule) in &self.tables {
+            let policy = rest.clone().with_table(rule);
+            tables.extend(
+                name.spellings()
+                    .into_iter()
+                    .map(|display| (display, policy.clone())),
+            );
+        }
         SessionPolicy { rest, tables }
     }
 }
@@ -354,6 +374,7 @@ impl Policies {
 #[derive(Clone, Debug)]
 pub struct SessionPolicy {
     rest: Policy,
+    /// By every spelling the display name may have.
     tables: HashMap<String, Policy>,
 }
 
@@ -387,7 +408,10 @@ mod tests {
     use super::*;
 
     fn mode(mode: Mode) -> Overrides {
-        Overrides { mode: Some(mode), ..Overrides::default() }
+        Overrides {
+            mode: Some(mode),
+            ..Overrides::default()
+        }
     }
 
     #[test]
@@ -397,15 +421,19 @@ mod tests {
 
     #[test]
     fn the_more_specific_rule_wins() {
-        let (bold, strict, observe) = (mode(Mode::Rewrite), mode(Mode::Strict), mode(Mode::Observe));
+        let (bold, strict, observe) =
+            (mode(Mode::Rewrite), mode(Mode::Strict), mode(Mode::Observe));
         let mut policies = Policies::everywhere(observe);
         policies.add_database("shop".into(), strict);
         policies.add_user("ann".into(), bold);
         policies.add_application("etl-*", strict);
         policies.add_application("etl-nightly", bold);
         policies.add_application("etl-night*", observe);
-        let rule = TableRule { overrides: observe, ..TableRule::default() };
-        policies.add_table("public.ev".into(), rule);
+        let rule = TableRule {
+            overrides: observe,
+            ..TableRule::default()
+        };
+        policies.add_table("public.ev".parse().unwrap(), rule);
         for (user, database, application, table, expected) in [
             ("bob", "other", "psql", "public.x", Mode::Observe),
             ("bob", "shop", "psql", "public.x", Mode::Strict),
@@ -416,14 +444,27 @@ mod tests {
             ("ann", "shop", "etl-nightly", "public.ev", Mode::Observe),
         ] {
             let session = policies.for_session(user, database, application);
-            assert_eq!(session.table(table).mode, expected, "{user} {database} {application} {table}");
+            assert_eq!(
+                session.table(table).mode,
+                expected,
+                "{user} {database} {application} {table}"
+            );
         }
     }
 
     #[test]
     fn a_rule_leaves_what_it_does_not_mention() {
-        let mut policies = Policies::everywhere(Overrides { ambiguous: Some(Ambiguous::Keep), ..mode(Mode::Strict) });
-        policies.add_user("ann".into(), Overrides { returning: Some(Returning::Sent), ..Overrides::default() });
+        let mut policies = Policies::everywhere(Overrides {
+            ambiguous: Some(Ambiguous::Keep),
+            ..mode(Mode::Strict)
+        });
+        policies.add_user(
+            "ann".into(),
+            Overrides {
+                returning: Some(Returning::Sent),
+                ..Overrides::default()
+            },
+        );
         let session = policies.for_session("ann", "d", "a");
         let expected = Policy {
             mode: Mode::Strict,
@@ -443,11 +484,15 @@ mod tests {
             volatile_columns: Arc::new(["seen".into()]),
             ..TableRule::default()
         };
-        policies.add_table("public.ev".into(), rule);
+        policies.add_table("public.ev".parse().unwrap(), rule);
         let session = policies.for_session("u", "d", "a");
         let ev = session.table("public.ev");
-        assert_eq!((ev.protect, ev.rekey.as_deref()), (Protect::Always, Some("id")));
+        assert_eq!(
+            (ev.protect, ev.rekey.as_deref()),
+            (Protect::Always, Some("id"))
+        );
         assert!(ev.is_volatile("seen") && ev.is_volatile("Received_At") && !ev.is_volatile("Seen"));
+        assert_eq!(session.table("public.\"ev\""), ev);
         assert!(!session.rest().is_volatile("seen"));
         assert_eq!(session.rest().protect, Protect::WhereHarmless);
     }

@@ -347,7 +347,9 @@ impl Session {
 
     /// The connection is gone: tells the fate of everything still open.
     pub fn lost(&mut self) -> std::vec::Drain<'_, (u64, Fate)> {
-        self.fates.lost(self.pipeline.commits_in_flight(), &mut self.settled);
+        // An implicit transaction commits without a COMMIT of its own.
+        let implicit = self.transaction.block() != transaction::Block::Explicit && !self.pipeline.is_empty();
+        self.fates.lost(implicit || self.pipeline.commit_is_due(), &mut self.settled);
         self.settled()
     }
 

@@ -171,12 +171,11 @@ impl Pipeline {
         self.front() == Some(Request::Describe)
     }
 
-    /// Whether an end of a transaction is among the unanswered.
+    /// Whether a COMMIT, or PREPARE TRANSACTION, is among the unanswered.
     #[must_use]
-    pub fn commits_in_flight(&self) -> bool {
-        let commits = |due: &Due| due.effects.iter().any(|effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction));
-        // A Sync or Query also ends an implicit transaction.
-        self.due.iter().any(|due| commits(due) || matches!(due.request, Request::Sync | Request::Query))
+    pub fn commit_is_due(&self) -> bool {
+        let commits = |effect: &Effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
+        self.due.iter().any(|due| due.effects.iter().any(commits))
     }
 
     fn drop_copy_ends(&mut self) {
