@@ -68,7 +68,7 @@ impl Session {
         match begun {
             Ok(copy) => self.copy = copy,
             Err(reason) => {
-                self.around.counters.uninspected(reason);
+                self.around.counters.uninspected_total.increment(reason);
                 self.copied_unseen(copy);
             }
         }
@@ -158,7 +158,7 @@ impl Session {
 
     fn copy_continues(&mut self, copy: CopyIn, outcome: &mut CopyOutcome) {
         if let Status::GaveUp(reason) = copy.reader.status() {
-            self.around.counters.uninspected(reason);
+            self.around.counters.uninspected_total.increment(reason);
             return;
         }
         let mut whole = Outcome::default();
@@ -177,7 +177,7 @@ impl Session {
         }
         let Some(mut copy) = self.copy.take() else { return };
         self.copy_rows(&mut copy, outcome, |reader, rows| reader.finish(&mut |row: Row<'_>| rows.row(row)));
-        self.around.counters.inspected();
+        self.around.counters.inspected_statements_total.increment();
         if copy.insert_frees {
             self.window.clear();
         }

@@ -1,0 +1,149 @@
+//! Where clients come in.
+
+use super::stream::Stream;
+use super::{Config, Shared, catalogs, connection};
+use crate::journal::writer::Journal;
+use crate::live::counters::Counters;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, UnixListener};
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A directory; the socket file in it is named as Postgres names it, `.s.PGSQL.<port>`.
+    Unix(PathBuf, u16),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(directory, port) => write!(f, "{}/.s.PGSQL.{port}", directory.display()),
+        }
+    }
+}
+
+/// A proxy that listens. Nothing is accepted before [`Proxy::serve`].
+pub struct Proxy {
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+/// How often old snapshots of the catalog are looked for.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Proxy {
+    /// Takes the addresses of `config.listen`.
+    ///
+    /// # Errors
+    /// An address cannot be taken; the error names it.
+    pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for address in &config.listen {
+            let listener = Listener::bind(address).await;
+            listeners.push(listener.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?);
+        }
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let shared = Shared { config, journal, counters, catalogs: catalogs::Catalogs::default(), seed: u64::from_ne_bytes(seed) };
+        Ok(Self { listeners, shared: Arc::new(shared) })
+    }
+
+    /// The TCP addresses that were taken, ports filled in.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let tcp = |listener: &Listener| match listener {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(..) => None,
+        };
+        self.listeners.iter().filter_map(tcp).collect()
+    }
+
+    /// Serves clients until `stop` completes, then stops accepting. Sessions that are open go on as tasks
+    /// of the runtime.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { listeners, shared } = self;
+        let number = Arc::new(AtomicU64::new(1));
+        let accepting: Vec<_> = listeners
+            .into_iter()
+            .map(|listener| tokio::spawn(accept(listener, Arc::clone(&shared), Arc::clone(&number))))
+            .collect();
+        let ticking = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(TICK).await;
+                shared.catalogs.expire(shared.config.catalog_ttl);
+            }
+        });
+        stop.await;
+        ticking.abort();
+        accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+impl Listener {
+    async fn bind(address: &Listen) -> io::Result<Self> {
+        match address {
+            Listen::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
+            Listen::Unix(directory, port) => {
+                let path = directory.join(format!(".s.PGSQL.{port}"));
+                if path.exists() && tokio::net::UnixStream::connect(&path).await.is_err() {
+                    // Left behind by a process that is gone.
+                    std::fs::remove_file(&path)?;
+                }
+                Ok(Self::Unix(UnixListener::bind(&path)?, path))
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, String)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((Stream::Tcp(stream), peer.to_string()))
+            }
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), "local".to_owned()))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                let number = number.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(connection::serve(stream, address, number, Arc::clone(&shared)));
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: sessions that end make room.
+                tracing::error!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
