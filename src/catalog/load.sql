@@ -303,7 +303,7 @@ user_trigger AS MATERIALIZED (
 ),
 trigger_function AS (
     SELECT p.oid,
-           CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN 'c' ELSE l.lanname END AS language,
+           CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN '' ELSE l.lanname::pg_catalog.text END AS language,
            -- A body with a word that may change rows is condemned here, and need not travel. A word right
            -- before a quote is a string, as in TG_OP = 'DELETE'.
            CASE WHEN l.lanname OPERATOR(pg_catalog.=) ANY ('{sql,plpgsql}'::pg_catalog.name[])
