@@ -40,7 +40,7 @@ pub struct CopyOutcome {
     /// Up to this position in the client's byte stream nothing will change any more.
     pub safe: u64,
     /// Bytes to write at a position of the stream, once the facts are in the journal.
-    pub patches: Vec<(u64, SmallVec<[u8; 40]>)>,
+    pub patches: Vec<(u64, SmallVec<[u8; 64]>)>,
     /// To be written to the journal first.
     pub facts: Vec<Fact>,
     pub note: Option<&'static str>,
@@ -230,7 +230,7 @@ impl CopyRows<'_> {
         self.outcome.facts.append(&mut whole.facts);
         for edit in whole.edits {
             let Some(old) = row.bytes.get(edit.range.clone()) else { continue };
-            let mut new: SmallVec<[u8; 40]> = SmallVec::from_slice(old);
+            let mut new: SmallVec<[u8; 64]> = SmallVec::from_slice(old);
             if edit.binary {
                 new = SmallVec::from_slice(&edit.new.to_be_bytes());
             } else {

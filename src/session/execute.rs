@@ -63,8 +63,7 @@ impl Session {
             Statement::Merge(table) => self.merged(table),
             Statement::Truncate { tables, cascade } => {
                 for table in tables {
-                    let reaches = |table: &Table| if *cascade { table.truncate_reaches.clone() } else { vec![table.id] };
-                    self.truncated(table, reaches);
+                    self.truncated(table, *cascade);
                 }
             }
             Statement::Execute { .. } | Statement::Opaque | Statement::Unknown => self.opaque(),
@@ -180,9 +179,10 @@ impl Session {
         }
     }
 
-    fn truncated(&mut self, table: &Name, reaches: impl Fn(&Table) -> Vec<TableId>) {
+    fn truncated(&mut self, table: &Name, _cascade: bool) {
         self.transaction.changed_data();
-        self.with(table, |session, table| session.free(&reaches(table)));
+        // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
+        self.with(table, |session, table| session.free(&table.truncate_reaches));
     }
 
     fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {

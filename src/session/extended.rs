@@ -235,7 +235,7 @@ impl Session {
 /// An argument of EXECUTE as a parameter: positions are those of the text.
 fn argument_field(text: &[u8], argument: Range<usize>, options: crate::sql::lex::Options) -> Option<Field> {
     use crate::sql::insert::{Cast, CellKind};
-    let cell = crate::sql::insert::cell(text, argument, options)?;
+    let cell = crate::sql::insert::argument(text, argument, options)?;
     let (start, end) = (u32::try_from(cell.range.start).ok()?, u32::try_from(cell.range.end).ok()?);
     match (cell.kind, cell.cast) {
         (CellKind::String, Cast::None | Cast::Uuid | Cast::Text) | (CellKind::Number | CellKind::Bool, Cast::None) => {
