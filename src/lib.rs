@@ -25,6 +25,7 @@
 //! | 8 | [`cli`] | the commands |
 
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod journal;
 pub mod key;

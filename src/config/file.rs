@@ -91,7 +91,7 @@ fn check_unique<T: std::hash::Hash + Eq>(
 
 /// Line and column, both from 1; columns are counted in characters.
 fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(at)];
+    let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }

@@ -36,9 +36,18 @@ impl Transform for WithoutNull {
     fn transform(&mut self, schema: &mut Schema) {
         if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
             types.retain(|name| name != "null");
+            if let [only] = &types[..] {
+                let only = only.clone();
+                schema.insert("type".to_owned(), only);
+            }
         }
         if let Some(any) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
             any.retain(|one| one.get("type").is_none_or(|name| name != "null"));
+            if let [Value::Object(only)] = &mut any[..] {
+                let mut only = std::mem::take(only);
+                schema.remove("anyOf");
+                schema.ensure_object().append(&mut only);
+            }
         }
         transform_subschemas(self, schema);
     }

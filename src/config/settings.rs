@@ -20,7 +20,7 @@ use crate::rekey::table_name::TableName;
 /// of the schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "untwin.toml")]
+#[schemars(title = "untwin.toml", description = "The settings of untwin")]
 pub struct Settings {
     /// The database to stand in front of: postgres://host:port
     #[arg(long, value_name = "URL")]
