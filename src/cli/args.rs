@@ -8,8 +8,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use crate::config::Sources;
-use crate::config::address::Upstream;
 use crate::config::settings::Settings;
+use crate::config::upstream::Upstream;
 use crate::config::value::Period;
 use crate::journal::filter::Filter;
 use crate::journal::record::Fate;

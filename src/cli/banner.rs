@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::config::address::{Address, Upstream};
+use crate::config::address::Address;
+use crate::config::upstream::Upstream;
 
 /// What `untwin run` prints once it listens: where, in front of what, the URL for clients of this machine,
 /// and the journal. `listening` holds the addresses as bound, the first being the one to tell.

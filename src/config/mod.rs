@@ -6,6 +6,7 @@ mod environment;
 mod file;
 pub mod schema;
 pub mod settings;
+pub mod upstream;
 pub mod value;
 
 use std::ffi::OsString;
@@ -15,8 +16,9 @@ use std::time::Duration;
 
 use crate::journal;
 use crate::rekey::policy::{Limits, Policies};
-use address::{Address, Upstream};
+use address::Address;
 use settings::Settings;
+use upstream::Upstream;
 use value::{LogFormat, LogLevel};
 
 /// Everything that was decided before untwin starts.

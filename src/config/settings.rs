@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::address::{Listen, Upstream};
+use super::address::Listen;
+use super::upstream::Upstream;
 use super::value::{BadValue, LogFormat, LogLevel, Period, Size, setting};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,

@@ -141,7 +141,7 @@ fn a_fault_in_the_file_is_told_with_its_place() {
         ),
         (
             "listen = [\n\"127.0.0.1:1\",\n\"x\"]",
-            "untwin.toml:1:10: `x` is no address",
+            "untwin.toml:3:1: `x` is no address",
         ),
         (
             "\n\nmax_statement_bytes = \"64M\"",
