@@ -1,11 +1,11 @@
 //! One client connection from accept to close.
 
-use super::Shared;
 use super::buffer::Buffer;
 use super::handshake::{self, Login, LoginError, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::stream::Stream;
+use super::{Shared, address};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
@@ -58,7 +58,7 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
         Opening::Cancel { packet } => return cancel(&packet, shared).await,
         Opening::Session { packet, parameters } => (packet, parameters),
     };
-    let (mut server, host) = shared.config.upstream.connect(shared.config.connect_timeout).await?;
+    let (mut server, host) = address::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
     server.halves().1.write_all(&packet).await?;
     if parameters.replication {
         tracing::info!(user = parameters.user, %host, "replication connection: relayed without inspection");
@@ -136,7 +136,7 @@ where
 
 /// A cancel request goes where the sessions go, with the server's own key, on a connection of its own.
 async fn cancel(packet: &[u8], shared: &Shared) -> Result<(), LoginError> {
-    for host in &shared.config.upstream.hosts {
+    for host in &shared.config.upstream {
         let Ok(Ok(mut server)) = tokio::time::timeout(shared.config.connect_timeout, host.connect()).await else { continue };
         server.halves().1.write_all(packet).await?;
         // The server closes when it has passed the signal on: the client may rely on that.

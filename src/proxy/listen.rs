@@ -1,36 +1,16 @@
 //! Where clients come in.
 
 use super::stream::Stream;
-use super::{Config, Shared, catalogs, connection};
+use super::{Address, Config, Shared, catalogs, connection};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
-use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
-
-/// An address to listen on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// Port 0 takes a free one.
-    Tcp(SocketAddr),
-    /// A directory; the socket file in it is named as Postgres names it, `.s.PGSQL.<port>`.
-    Unix(PathBuf, u16),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(directory, port) => write!(f, "{}/.s.PGSQL.{port}", directory.display()),
-        }
-    }
-}
 
 /// A proxy that listens. Nothing is accepted before [`Proxy::serve`].
 pub struct Proxy {
@@ -63,14 +43,14 @@ impl Proxy {
         Ok(Self { listeners, shared: Arc::new(shared) })
     }
 
-    /// The TCP addresses that were taken, ports filled in.
+    /// The addresses that were taken, port 0 replaced by the port that was free.
     #[must_use]
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        let tcp = |listener: &Listener| match listener {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
-            Listener::Unix(..) => None,
+    pub fn addresses(&self) -> Vec<Address> {
+        let taken = |(listener, asked): (&Listener, &Address)| match listener {
+            Listener::Tcp(listener) => listener.local_addr().map_or_else(|_| asked.clone(), Address::from),
+            Listener::Unix(..) => asked.clone(),
         };
-        self.listeners.iter().filter_map(tcp).collect()
+        self.listeners.iter().zip(&self.shared.config.listen).map(taken).collect()
     }
 
     /// Serves clients until `stop` completes, then stops accepting. Sessions that are open go on as tasks
@@ -95,10 +75,10 @@ impl Proxy {
 }
 
 impl Listener {
-    async fn bind(address: &Listen) -> io::Result<Self> {
+    async fn bind(address: &Address) -> io::Result<Self> {
         match address {
-            Listen::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
-            Listen::Unix(directory, port) => {
+            Address::Tcp { host, port } => Ok(Self::Tcp(TcpListener::bind((host.as_str(), *port)).await?)),
+            Address::Unix { directory, port } => {
                 let path = directory.join(format!(".s.PGSQL.{port}"));
                 if path.exists() && tokio::net::UnixStream::connect(&path).await.is_err() {
                     // Left behind by a process that is gone.

@@ -1,5 +1,6 @@
 //! Sockets: accepts clients, logs them in at the server, and relays both ways. Decides nothing about keys.
 
+mod address;
 mod buffer;
 mod catalogs;
 mod connection;
@@ -8,10 +9,9 @@ mod listen;
 mod records;
 mod relay;
 mod stream;
-mod upstream;
 
-pub use listen::{Listen, Proxy};
-pub use upstream::{Upstream, UpstreamError};
+pub use address::{Address, UpstreamError, escaped};
+pub use listen::Proxy;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
@@ -23,9 +23,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where clients connect to.
-    pub listen: Vec<Listen>,
-    /// The database server.
-    pub upstream: Upstream,
+    pub listen: Vec<Address>,
+    /// The database server: one or several addresses, tried in order.
+    pub upstream: Vec<Address>,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
