@@ -20,7 +20,13 @@ impl<'a> Cursor<'a> {
         let text = text.get(..range.end).unwrap_or(text);
         let mut lexer = Lexer::new(text, range.clone(), options);
         let next = lexer.next();
-        Self { text, lexer, next, last_end: range.start, options }
+        Self {
+            text,
+            lexer,
+            next,
+            last_end: range.start,
+            options,
+        }
     }
 
     /// A cursor over a part of the same text.
@@ -116,7 +122,8 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn is_symbol(&self, symbol: u8) -> bool {
-        self.next.is_some_and(|token| token.kind == Kind::Symbol(symbol))
+        self.next
+            .is_some_and(|token| token.kind == Kind::Symbol(symbol))
     }
 
     pub(super) fn accept_symbol(&mut self, symbol: u8) -> bool {
@@ -132,7 +139,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn string(&mut self) -> Option<Literal> {
-        let Kind::String(literal) = self.next?.kind else { return None };
+        let Kind::String(literal) = self.next?.kind else {
+            return None;
+        };
         self.advance();
         Some(literal)
     }
@@ -156,7 +165,10 @@ impl<'a> Cursor<'a> {
 
     /// `name`, `schema.name` or `database.schema.name`.
     pub(super) fn name(&mut self) -> Option<Name> {
-        let mut name = Name { schema: None, name: self.ident()? };
+        let mut name = Name {
+            schema: None,
+            name: self.ident()?,
+        };
         for _ in 0..2 {
             if !self.accept_symbol(b'.') {
                 break;
@@ -203,7 +215,10 @@ impl<'a> Cursor<'a> {
     /// Takes tokens up to the first at depth zero that `stop` says yes to, or to a closing parenthesis or
     /// bracket that was not opened here, or to the end. The range is that of the tokens taken; `None`
     /// if something never ends.
-    pub(super) fn skip_to(&mut self, mut stop: impl FnMut(&Self, Token) -> bool) -> Option<Range<usize>> {
+    pub(super) fn skip_to(
+        &mut self,
+        mut stop: impl FnMut(&Self, Token) -> bool,
+    ) -> Option<Range<usize>> {
         let start = self.position();
         let (mut depth, mut end) = (0usize, start);
         while let Some(token) = self.next {

@@ -13,7 +13,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { standard_conforming_strings: true }
+        Self {
+            standard_conforming_strings: true,
+        }
     }
 }
 
@@ -131,7 +133,10 @@ fn is(byte: u8, class: u8) -> bool {
 /// Position of the first byte from `at` on that is not of the class.
 fn skip(text: &[u8], at: usize, class: u8) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().position(|&byte| !is(byte, class)).unwrap_or(rest.len())
+    at + rest
+        .iter()
+        .position(|&byte| !is(byte, class))
+        .unwrap_or(rest.len())
 }
 
 /// The tokens of a part of a text.
@@ -148,7 +153,11 @@ impl<'a> Lexer<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
-        Self { text, at: range.start.min(text.len()), options }
+        Self {
+            text,
+            at: range.start.min(text.len()),
+            options,
+        }
     }
 
     fn token(&mut self, kind: Kind, end: usize) -> Token {
@@ -201,9 +210,21 @@ impl<'a> Lexer<'a> {
         let Some((end, escapes)) = string_end(self.text, start, backslashes, doubling) else {
             return self.error();
         };
-        let style = if backslashes && style == Style::Plain { Style::Escape } else { style };
+        let style = if backslashes && style == Style::Plain {
+            Style::Escape
+        } else {
+            style
+        };
         let escaped = escapes || style == Style::Unicode;
-        self.token(Kind::String(Literal { style, escaped, start, end }), end + 1)
+        self.token(
+            Kind::String(Literal {
+                style,
+                escaped,
+                start,
+                end,
+            }),
+            end + 1,
+        )
     }
 
     /// `$1`, `$tag$…$tag$`, or a lone `$`.
@@ -218,31 +239,45 @@ impl<'a> Lexer<'a> {
             return self.token(kind, end);
         }
         let mut tag = after;
-        while self.text.get(tag).is_some_and(|&byte| byte != b'$' && is(byte, WORD)) {
+        while self
+            .text
+            .get(tag)
+            .is_some_and(|&byte| byte != b'$' && is(byte, WORD))
+        {
             tag += 1;
         }
         if self.text.get(tag) != Some(&b'$') {
             return self.token(Kind::Other, after);
         }
         let start = tag + 1;
-        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..)) else {
+        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..))
+        else {
             return self.error();
         };
         let Some(length) = memmem::find(rest, delimiter) else {
             return self.error();
         };
         let end = start + length;
-        let literal = Literal { style: Style::Dollar, escaped: false, start, end };
+        let literal = Literal {
+            style: Style::Dollar,
+            escaped: false,
+            start,
+            end,
+        };
         self.token(Kind::String(literal), end + delimiter.len())
     }
 
     fn number(&mut self) -> Token {
         let radix = self.byte(0) == Some(b'0')
             && matches!(self.byte(1), Some(b'x' | b'X' | b'o' | b'O' | b'b' | b'B'))
-            && self.byte(2).is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
+            && self
+                .byte(2)
+                .is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
         if radix {
             let digits = self.text.get(self.at + 2..).unwrap_or_default();
-            let length = digits.iter().position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
+            let length = digits
+                .iter()
+                .position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
             return self.token(Kind::Number, self.at + 2 + length.unwrap_or(digits.len()));
         }
         let mut end = digits(self.text, self.at);
@@ -262,8 +297,13 @@ impl<'a> Lexer<'a> {
 
     /// The longest operator, less what the rules of section 4.1.3 take from its end.
     fn operator(&mut self) -> Token {
-        let run = self.text.get(self.at..skip(self.text, self.at, OPERATOR)).unwrap_or_default();
-        let comment = run.windows(2).position(|pair| pair == b"--" || pair == b"/*");
+        let run = self
+            .text
+            .get(self.at..skip(self.text, self.at, OPERATOR))
+            .unwrap_or_default();
+        let comment = run
+            .windows(2)
+            .position(|pair| pair == b"--" || pair == b"/*");
         let mut operator = run.get(..comment.unwrap_or(run.len())).unwrap_or(run);
         if operator.iter().all(|&byte| is(byte, SQL_OPERATOR)) {
             while let [shorter @ .., b'+' | b'-'] = operator {
@@ -274,7 +314,9 @@ impl<'a> Lexer<'a> {
             }
         }
         let kind = match operator {
-            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => Kind::Symbol(*byte),
+            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => {
+                Kind::Symbol(*byte)
+            }
             _ => Kind::Operator,
         };
         self.token(kind, self.at + operator.len().max(1))
@@ -319,7 +361,9 @@ impl Iterator for Lexer<'_> {
 /// The number of a parameter, if the protocol can carry it.
 pub(super) fn parameter(digits: &[u8]) -> Option<u16> {
     let number = digits.iter().try_fold(0u16, |number, &digit| {
-        number.checked_mul(10)?.checked_add(u16::from(digit.checked_sub(b'0')?))
+        number
+            .checked_mul(10)?
+            .checked_add(u16::from(digit.checked_sub(b'0')?))
     })?;
     (number > 0).then_some(number)
 }
@@ -361,11 +405,21 @@ fn comment_end(text: &[u8], mut at: usize) -> Option<usize> {
 
 /// From the first byte of a literal's content: the position of its closing quote, and whether the
 /// content holds doubled quotes, backslashes or a continuation. `None` if it never ends.
-fn string_end(text: &[u8], start: usize, backslashes: bool, doubling: bool) -> Option<(usize, bool)> {
+fn string_end(
+    text: &[u8],
+    start: usize,
+    backslashes: bool,
+    doubling: bool,
+) -> Option<(usize, bool)> {
     let (mut at, mut escaped) = (start, false);
     loop {
         let rest = text.get(at..)?;
-        let hit = at + if backslashes { memchr2(b'\'', b'\\', rest) } else { memchr(b'\'', rest) }?;
+        let hit = at
+            + if backslashes {
+                memchr2(b'\'', b'\\', rest)
+            } else {
+                memchr(b'\'', rest)
+            }?;
         let next = text.get(hit + 1);
         if text.get(hit) == Some(&b'\\') || doubling && next == Some(&b'\'') {
             at = hit + 2;

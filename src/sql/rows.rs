@@ -24,7 +24,13 @@ impl<'a> RowScanner<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], rows: Range<usize>, options: Options) -> Self {
         let text = text.get(..rows.end).unwrap_or(text);
-        Self { text, at: rows.start, first: true, broken: false, options }
+        Self {
+            text,
+            at: rows.start,
+            first: true,
+            broken: false,
+            options,
+        }
     }
 
     /// The next row: its range with both parentheses. `cells` is emptied and filled with the row's cells.
@@ -132,14 +138,22 @@ fn number(text: &[u8], start: usize, digits: usize) -> Option<(Cell, usize)> {
         !byte.is_ascii_digit() && *byte != b'.'
     })?;
     let end = digits + length;
-    (length > dots && dots <= 1 && ends(text, end))
-        .then(|| (Cell { kind: CellKind::Number, range: start..end, cast: Cast::None }, end))
+    let found = length > dots && dots <= 1 && ends(text, end);
+    found.then_some((value(CellKind::Number, start..end), end))
 }
 
 fn keyword(text: &[u8], start: usize, keyword: &[u8], kind: CellKind) -> Option<(Cell, usize)> {
     let end = start + keyword.len();
     let found = text.get(start..end)?.eq_ignore_ascii_case(keyword) && ends(text, end);
-    found.then(|| (Cell { kind, range: start..end, cast: Cast::None }, end))
+    found.then_some((value(kind, start..end), end))
+}
+
+fn value(kind: CellKind, range: Range<usize>) -> Cell {
+    Cell {
+        kind,
+        range,
+        cast: Cast::None,
+    }
 }
 
 fn ends(text: &[u8], at: usize) -> bool {

@@ -31,11 +31,53 @@ pub(super) type Types = SmallVec<[Type; 4]>;
 const TEXTS: [&str; 3] = ["text", "varchar", "citext"];
 const CLIPPED: [&str; 4] = ["bpchar", "char", "character", "name"];
 const SCALARS: [&str; 47] = [
-    "bigint", "bit", "bool", "boolean", "box", "bytea", "cidr", "circle", "date", "datemultirange",
-    "daterange", "dec", "decimal", "double", "float", "float4", "float8", "inet", "int", "int2",
-    "int4", "int4range", "int8", "int8range", "integer", "interval", "json", "jsonb", "line", "lseg",
-    "macaddr", "macaddr8", "money", "numeric", "numrange", "oid", "path", "point", "polygon", "real",
-    "smallint", "time", "timestamp", "timestamptz", "timetz", "tsrange", "tstzrange",
+    "bigint",
+    "bit",
+    "bool",
+    "boolean",
+    "box",
+    "bytea",
+    "cidr",
+    "circle",
+    "date",
+    "datemultirange",
+    "daterange",
+    "dec",
+    "decimal",
+    "double",
+    "float",
+    "float4",
+    "float8",
+    "inet",
+    "int",
+    "int2",
+    "int4",
+    "int4range",
+    "int8",
+    "int8range",
+    "integer",
+    "interval",
+    "json",
+    "jsonb",
+    "line",
+    "lseg",
+    "macaddr",
+    "macaddr8",
+    "money",
+    "numeric",
+    "numrange",
+    "oid",
+    "path",
+    "point",
+    "polygon",
+    "real",
+    "smallint",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "timetz",
+    "tsrange",
+    "tstzrange",
 ];
 
 /// Whether the name, written as a function, is a type with a length: `numeric(10, 2)`.
@@ -48,7 +90,10 @@ pub(super) fn type_name(cursor: &mut Cursor<'_>) -> Option<Type> {
     let quoted = matches!(cursor.peek()?.kind, Kind::Quoted { .. });
     cursor.accept("national");
     let name = cursor.name()?;
-    let builtin = name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog" || name.name == "citext");
+    let builtin = name
+        .schema
+        .as_deref()
+        .is_none_or(|schema| schema == "pg_catalog" || name.name == "citext");
     let keyword = !quoted && name.schema.is_none();
     let mut base = match name.name.as_str() {
         _ if !builtin => Base::Unknown,
@@ -74,9 +119,13 @@ pub(super) fn type_name(cursor: &mut Cursor<'_>) -> Option<Type> {
         }
     }
     if keyword && matches!(name.name.as_str(), "time" | "timestamp") {
-        let _ = cursor.accept_all(&["with", "time", "zone"]) || cursor.accept_all(&["without", "time", "zone"]);
+        let _ = cursor.accept_all(&["with", "time", "zone"])
+            || cursor.accept_all(&["without", "time", "zone"]);
     }
-    Some(Type { base, array: brackets(cursor)? })
+    Some(Type {
+        base,
+        array: brackets(cursor)?,
+    })
 }
 
 /// `[]`, `[3]`, `[][]`, `ARRAY`, `ARRAY[3]` after a type's name.
@@ -94,7 +143,13 @@ fn brackets(cursor: &mut Cursor<'_>) -> Option<bool> {
 
 /// The sum of casts to scalar types.
 pub(super) fn cast(types: &[Type]) -> Cast {
-    types.iter().fold(Cast::None, |cast, step| if step.array { Cast::Other } else { then(cast, step.base) })
+    types.iter().fold(Cast::None, |cast, step| {
+        if step.array {
+            Cast::Other
+        } else {
+            then(cast, step.base)
+        }
+    })
 }
 
 /// The sum of casts to array types, element by element. Casts to another type altogether are `None`: they
@@ -104,7 +159,9 @@ pub(super) fn array_cast(types: &[Type]) -> Cast {
         [] => Cast::None,
         types if types.iter().any(|step| !step.array) => Cast::Other,
         types if types.iter().all(|step| step.base == Base::Scalar) => Cast::None,
-        types => types.iter().fold(Cast::None, |cast, step| then(cast, step.base)),
+        types => types
+            .iter()
+            .fold(Cast::None, |cast, step| then(cast, step.base)),
     }
 }
 
