@@ -46,7 +46,7 @@ impl Finding<'_> {
     pub fn opt_in(&self) -> Option<String> {
         self.can_opt_in.then(|| {
             format!(
-                "[[table]] name = {} protect = true",
+                "[[table]]\nname = {}\nprotect = true\n",
                 toml_string(&self.table.display)
             )
         })
