@@ -110,7 +110,8 @@ impl CsvSplitter {
             Some((_, LineEnd::Mixed)) => Scan::Not(Step::GaveUp(MIXED_LINE_ENDS)),
             Some((_, LineEnd::More)) => Scan::Not(Step::More),
             None if !last => Scan::Not(Step::More),
-            None if self.in_quotes => Scan::Not(Step::GaveUp(UNTERMINATED)),
+            // Of a header Postgres asks only where it ends.
+            None if self.in_quotes && !self.header => Scan::Not(Step::GaveUp(UNTERMINATED)),
             None => Scan::Whole {
                 end: bytes.len(),
                 next: bytes.len(),
