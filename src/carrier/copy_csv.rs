@@ -120,11 +120,14 @@ impl CsvSplitter {
     }
 
     /// `\.` on a line of its own ends the data before Postgres 18. Since then it is a value, which
-    /// only a COPY of a single column can hold; there the rest goes without inspection.
+    /// only a COPY of a single column can hold.
     fn marker(&self, bytes: &[u8], last: bool) -> Option<Step> {
         match bytes {
             [b'\\'] if !last => Some(Step::More),
             [b'\\', b'.', behind @ ..] => match self.lines.marker(behind, last) {
+                Marker::End if self.force.len() == 1 => {
+                    Some(Step::GaveUp("end-of-copy marker may be a value"))
+                }
                 Marker::End => Some(Step::Ended),
                 Marker::More => Some(Step::More),
                 Marker::Mixed => Some(Step::GaveUp(MIXED_LINE_ENDS)),
