@@ -13,8 +13,6 @@ use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
 
-/// Settings that move how text is read.
-const LITERAL_SETTINGS: &[&str] = &["standard_conforming_strings", "client_encoding", "backslash_quote"];
 /// Settings that move what a value of the same spelling means, or which triggers fire.
 const VALUE_SETTINGS: &[&str] =
     &["timezone", "datestyle", "intervalstyle", "session_replication_role", "lc_monetary", "xmloption", "bytea_output"];
@@ -105,11 +103,14 @@ impl Session {
                 self.window.roll_back_to(mark);
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
+                self.literals.roll_back_to(mark);
                 Effect::RollbackTo { from: facts }
             }
             BackTo::Unknown => {
+                let statement = self.transaction.statement();
                 self.window.clear();
-                self.scope.forget(self.transaction.statement());
+                self.scope.forget_changes(statement);
+                self.literals.forget_changes(statement);
                 Effect::None
             }
         }
@@ -120,7 +121,7 @@ impl Session {
         self.window.clear();
         self.transaction.changed_data();
         self.scope.forget(self.transaction.statement());
-        self.literals.moving = true;
+        self.literals.forget(self.transaction.statement());
         self.schema.distrust();
     }
 
@@ -132,12 +133,12 @@ impl Session {
             self.window.clear();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
-            self.literals.moving = true;
+            self.literals.forget(ordinal);
         }
         if names.iter().any(|name| name.name == "set_config") {
             self.window.clear();
             self.scope.forget_path(ordinal);
-            self.literals.moving = true;
+            self.literals.forget(ordinal);
         }
     }
 
@@ -228,9 +229,8 @@ impl Session {
         } else if name == "untwin.mode" {
             let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
             self.mode.set(ordinal, local, values.map(|_| asked));
-        } else if LITERAL_SETTINGS.contains(&name) {
-            self.literals.moving = true;
-            self.literals.touched = true;
+        } else if self.literals.set(ordinal, local, name, values.and_then(|values| values.first()).map(String::as_str)) {
+            // Its value holds from here on.
         } else if VALUE_SETTINGS.contains(&name) {
             self.window.clear();
         } else if name == "role" || name == "session_authorization" {
@@ -242,8 +242,7 @@ impl Session {
         self.window.clear();
         self.scope.forget_path(ordinal);
         self.mode.set(ordinal, false, None);
-        self.literals.moving = true;
-        self.literals.touched = true;
+        self.literals.forget(ordinal);
     }
 
     fn created(&mut self, name: &Name, temporary: bool) {
