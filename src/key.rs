@@ -120,6 +120,15 @@ pub fn overwrite(spelling: &mut [u8], value: u128) {
     }
 }
 
+/// Writes `value` over a key as it travels: 16 bytes in binary format, else a spelling. No spelling has 16
+/// bytes.
+pub fn write_over(bytes: &mut [u8], value: u128) {
+    match <&mut [u8; 16]>::try_from(&mut *bytes) {
+        Ok(binary) => *binary = value.to_be_bytes(),
+        Err(_) => overwrite(bytes, value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,97 @@
+//! What is known of the session's search_path and temporary relations.
+
+use super::tracked::Tracked;
+use crate::catalog::{Path, Scope, Temporary};
+use std::collections::HashSet;
+
+/// The scope in which bare names are resolved, as SET and CREATE TEMP move it.
+#[derive(Debug)]
+pub struct SessionScope {
+    current: Scope,
+    path: Tracked<Path>,
+}
+
+impl Default for SessionScope {
+    /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
+    fn default() -> Self {
+        let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
+        Self { current, path: Tracked::new(Path::Unknown) }
+    }
+}
+
+impl SessionScope {
+    #[must_use]
+    pub fn current(&self) -> &Scope {
+        &self.current
+    }
+
+    /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
+    /// several schemas.
+    #[must_use]
+    pub fn should_ask(&self, homonyms: bool) -> bool {
+        self.current.temporary == Temporary::Unknown || homonyms && self.current.path == Path::Unknown
+    }
+
+    /// `SET [LOCAL] search_path`; `None` is DEFAULT.
+    pub fn set_path(&mut self, statement: u32, local: bool, schemas: Option<Vec<String>>) {
+        // `"$user"` depends on the current role: the server will tell.
+        let known = schemas.filter(|schemas| !schemas.iter().any(|schema| schema == "$user"));
+        self.change(|path| path.set(statement, local, Some(known.map_or(Path::Unknown, Path::Known))));
+    }
+
+    pub fn forget_path(&mut self, statement: u32) {
+        self.change(|path| path.set(statement, false, Some(Path::Unknown)));
+    }
+
+    /// Anything may have happened.
+    pub fn forget(&mut self, statement: u32) {
+        self.forget_path(statement);
+        self.current.temporary = Temporary::Unknown;
+    }
+
+    /// Temporary relations may be gone.
+    pub fn forget_temporary(&mut self) {
+        if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {
+            self.current.temporary = Temporary::Unknown;
+        }
+    }
+
+    pub fn create_temporary(&mut self, name: &str) {
+        if let Temporary::Known(names) = &mut self.current.temporary {
+            names.insert(name.to_owned());
+        }
+    }
+
+    /// The server has told, outside a transaction.
+    pub fn learn(&mut self, scope: Scope) {
+        self.path.learn(scope.path.clone());
+        self.current = scope;
+    }
+
+    /// Some of the transaction's changes of the path may have been undone.
+    pub fn forget_changes(&mut self, statement: u32) {
+        if self.path.is_changed() {
+            self.forget_path(statement);
+        }
+    }
+
+    pub fn roll_back_to(&mut self, mark: u32) {
+        self.change(|path| path.roll_back_to(mark));
+    }
+
+    pub fn commit(&mut self) {
+        self.change(Tracked::commit);
+    }
+
+    pub fn roll_back(&mut self) {
+        self.change(Tracked::roll_back);
+        self.forget_temporary();
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Tracked<Path>)) {
+        change(&mut self.path);
+        if self.current.path != *self.path.current() {
+            self.current.path = self.path.current().clone();
+        }
+    }
+}
