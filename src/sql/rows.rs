@@ -1,10 +1,11 @@
 //! `(…), (…)`: the rows of a VALUES, scanned bytewise. The shapes that nearly every cell has are read here,
 //! the others by `cell`. Knows no table.
 
+use super::bytes;
 use super::cell;
 use super::cursor::Cursor;
 use super::insert::{Cast, Cell, CellKind};
-use super::lex::{self, Options};
+use super::lex::Options;
 use super::types::{self, Base};
 use memchr::memchr;
 use std::ops::Range;
@@ -79,7 +80,9 @@ impl<'a> RowScanner<'a> {
 /// Position of the next byte that is neither white space nor in a comment.
 fn blank(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
-        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => lex::skip_blank(text, at).ok(),
+        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => {
+            bytes::skip_blank(text, at).ok()
+        }
         _ => Some(at),
     }
 }
@@ -137,7 +140,7 @@ fn literal(text: &[u8], quote: usize, options: Options) -> Option<(Cell, usize)>
 fn parameter(text: &[u8], start: usize) -> Option<(Cell, usize)> {
     let digits = text.get(start + 1..)?;
     let length = digits.iter().position(|byte| !byte.is_ascii_digit())?;
-    let kind = CellKind::Param(lex::parameter(digits.get(..length)?)?);
+    let kind = CellKind::Param(bytes::parameter(digits.get(..length)?)?);
     let end = start + 1 + length;
     let (cast, _, next) = casts(text, end)?;
     Some((
