@@ -310,7 +310,7 @@ fn tail(cursor: &mut Cursor<'_>, insert: &mut Insert) {
         }
     }
     if cursor.accept("returning") {
-        insert.returning = Some(cursor.position()..cursor.text().len());
+        insert.returning = cursor.skip_to(|_, _| false);
     }
 }
 

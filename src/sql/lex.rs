@@ -261,10 +261,14 @@ impl<'a> Lexer<'a> {
 
     /// The longest operator, less what the rules of section 4.1.3 take from its end.
     fn operator(&mut self) -> Token {
-        let run = self
-            .text
-            .get(self.at..skip(self.text, self.at, OPERATOR))
-            .unwrap_or_default();
+        // The server refuses operators of more than 63 bytes, so that no longer run has to be told apart.
+        let longest = (self.at + 128).min(self.text.len());
+        let end = skip(
+            self.text.get(..longest).unwrap_or_default(),
+            self.at,
+            OPERATOR,
+        );
+        let run = self.text.get(self.at..end).unwrap_or_default();
         let comment = run
             .windows(2)
             .position(|pair| pair == b"--" || pair == b"/*");
