@@ -3,9 +3,10 @@
 use super::cell::{cell, wrapped};
 use super::cursor::Cursor;
 use super::insert::{Array, Cast, Document};
-use super::lex::{Kind, Style};
+use super::lex::{Kind, Literal, Style};
 use super::relation::Reason;
 use super::types::{self, Base, Type, Types};
+use memchr::memchr;
 
 /// The arguments of one `unnest`, each with whether its elements are surely of a scalar type.
 pub(super) fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(Array, bool)>, Reason> {
@@ -43,15 +44,36 @@ fn array_leaf(cursor: &mut Cursor<'_>) -> Option<Array> {
     }
     match cursor.advance()?.kind {
         Kind::Param(number) => Some(Array::Param(number)),
-        Kind::String(literal)
-            if !literal.escaped
-                && matches!(literal.style, Style::Plain | Style::Dollar | Style::Escape) =>
-        {
+        Kind::String(literal) if is_raw(cursor, literal) => {
             Some(Array::Literal(literal.start..literal.end))
         }
         Kind::String(_) => Some(Array::Other),
         _ => None,
     }
+}
+
+/// Whether the content's bytes are the value, doubled quotes aside: a quote is no syntax of arrays and JSON,
+/// so that structure and keys stand as they are.
+fn is_raw(cursor: &Cursor<'_>, literal: Literal) -> bool {
+    match literal.style {
+        Style::Plain => {
+            !literal.escaped || has_pairs_only(cursor.text().get(literal.start..literal.end))
+        }
+        Style::Dollar | Style::Escape => !literal.escaped,
+        _ => false,
+    }
+}
+
+/// Whether every quote is doubled, so that the literal is not continued on another line.
+fn has_pairs_only(content: Option<&[u8]>) -> bool {
+    let mut rest = content.unwrap_or_default();
+    while let Some(at) = memchr(b'\'', rest) {
+        match rest.get(at + 1..) {
+            Some([b'\'', after @ ..]) => rest = after,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// `[…]` after `ARRAY`.

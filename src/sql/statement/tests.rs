@@ -577,7 +577,7 @@ fn no_text_takes_more_than_linear_time() {
         }
     }
     // Some ten seconds for each text if anything were quadratic.
-    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
 /// Pieces that statements are made of.
