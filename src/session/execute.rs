@@ -59,9 +59,10 @@ impl Session {
             Statement::Delete(table) => self.deleted(table),
             Statement::Update { table, columns } => self.updated(table, columns),
             Statement::Merge(table) => self.merged(table),
-            Statement::Truncate { tables, cascade } => {
+            Statement::Truncate { tables, .. } => {
+                // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
                 for table in tables {
-                    self.truncated(table, *cascade);
+                    self.changed(table, |table| table.truncate_frees, |table| &table.truncate_reaches);
                 }
             }
             Statement::Execute { .. } | Statement::Opaque | Statement::Unknown => self.opaque(),
@@ -178,12 +179,6 @@ impl Session {
         if columns.is_empty() || table.keys.iter().any(|key| key.columns.iter().any(in_key)) {
             self.free(&table.update_reaches);
         }
-    }
-
-    fn truncated(&mut self, table: &Name, _cascade: bool) {
-        self.transaction.changed_data();
-        // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
-        self.with(table, |session, table| session.free(&table.truncate_reaches));
     }
 
     fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {

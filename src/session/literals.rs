@@ -94,13 +94,15 @@ impl Literals {
         self.rules.roll_back_to(mark);
     }
 
-    /// The transaction ended: how, only the server knows, if a SET was in it.
+    /// The transaction ended: how, only the server knows. What it has changed is unknown.
     pub fn end_transaction(&mut self) {
-        let changed = self.rules.is_changed();
+        let before = *self.rules.committed();
         self.rules.commit();
-        if changed {
-            self.rules.learn(UNKNOWN);
-        }
+        let after = *self.rules.current();
+        self.rules.learn(Rules {
+            standard_strings: after.standard_strings.filter(|_| after.standard_strings == before.standard_strings),
+            ascii_safe: after.ascii_safe.filter(|_| after.ascii_safe == before.ascii_safe),
+        });
     }
 
     /// `ParameterStatus`.

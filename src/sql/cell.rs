@@ -129,6 +129,10 @@ fn leaf(cursor: &mut Cursor<'_>) -> Option<Leaf> {
             Some((CellKind::Bool, None, None))
         }
         Kind::Word | Kind::Quoted { .. } => {
+            // A call. (A type with a length before a literal looks alike, and nobody writes it.)
+            if cursor.peek_second()?.kind == Kind::Symbol(b'(') {
+                return None;
+            }
             let of = types::type_name(cursor)?;
             let (kind, range) = string(cursor.string()?)?;
             Some((kind, range, Some(of)))

@@ -12,20 +12,47 @@ pub(super) struct Cursor<'a> {
     next: Option<Token>,
     /// Position after the last token taken.
     last_end: usize,
+    /// Every `;` before this position is known not to be the end.
+    more_at: usize,
     options: Options,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
-        let mut lexer = Lexer::new(text, range.clone(), options);
-        let next = lexer.next();
-        Self {
+        let lexer = Lexer::new(text, range.clone(), options);
+        let mut cursor = Self {
             text,
             lexer,
-            next,
+            next: None,
             last_end: range.start,
+            more_at: 0,
             options,
+        };
+        cursor.fetch();
+        cursor
+    }
+
+    /// The text may end with `;`, which is no part of the statement.
+    fn fetch(&mut self) {
+        self.next = self.lexer.next();
+        let Some(token) = self.next.filter(|token| token.kind == Kind::Symbol(b';')) else {
+            return;
+        };
+        if token.start < self.more_at {
+            return;
+        }
+        match self
+            .lexer
+            .clone()
+            .find(|token| token.kind != Kind::Symbol(b';'))
+        {
+            Some(more) => self.more_at = more.start,
+            None => {
+                self.next = None;
+                self.text = self.text.get(..token.start).unwrap_or(self.text);
+                self.lexer = Lexer::new(self.text, token.start..token.start, self.options);
+            }
         }
     }
 
@@ -49,13 +76,15 @@ impl<'a> Cursor<'a> {
 
     /// The token after the next.
     pub(super) fn peek_second(&self) -> Option<Token> {
-        self.lexer.clone().next()
+        let mut ahead = self.clone();
+        ahead.advance();
+        ahead.next
     }
 
     pub(super) fn advance(&mut self) -> Option<Token> {
         let token = self.next?;
         self.last_end = token.end;
-        self.next = self.lexer.next();
+        self.fetch();
         Some(token)
     }
 

@@ -156,11 +156,12 @@ pub enum Cast {
 pub enum Array {
     /// `$n`, cast or not.
     Param(u16),
-    /// `'{…}'`: what stands between the quotes, without escapes of the SQL literal.
+    /// `'{…}'`: what stands between the quotes. It holds no escapes of the SQL literal but doubled
+    /// quotes, which stand as two.
     Literal(Range<usize>),
     /// `ARRAY[…]`: one cell an element.
     Elements(Vec<Cell>),
-    /// Anything else, also a literal with SQL escapes, and an array whose casts may change the values.
+    /// Anything else, also a literal with other escapes, and an array whose casts may change the values.
     Other,
 }
 
@@ -169,7 +170,7 @@ pub enum Array {
 pub enum Document {
     /// `$n`, cast or not.
     Param(u16),
-    /// `'[…]'`: what stands between the quotes, without escapes of the SQL literal.
+    /// `'[…]'`: what stands between the quotes, as in [`Array::Literal`].
     Literal(Range<usize>),
     /// Anything else.
     Other,
@@ -311,7 +312,7 @@ fn tail(cursor: &mut Cursor<'_>, insert: &mut Insert) {
         }
     }
     if cursor.accept("returning") {
-        insert.returning = Some(cursor.position()..cursor.text().len());
+        insert.returning = cursor.skip_to(|_, _| false);
     }
 }
 

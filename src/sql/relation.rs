@@ -1,11 +1,11 @@
 //! What can stand after FROM so that its rows can be followed: VALUES, unnest, the JSON functions.
 
-use super::cell::{cell, wrapped};
+use super::argument::{arguments, document};
 use super::cursor::Cursor;
 use super::insert::{self, Array, Cast, Document, Insert, RowScanner, Source};
-use super::lex::{Kind, Style};
+use super::lex::Kind;
 use super::name::{Ident, Name};
-use super::types::{self, Base, Type, Types};
+use super::types;
 use std::ops::Range;
 
 /// Why a source cannot be followed: goes into the counters.
@@ -174,92 +174,6 @@ fn rows_from(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     }
 }
 
-/// The arguments of one `unnest`, each with whether its elements are surely of a scalar type.
-fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(Array, bool)>, Reason> {
-    if !cursor.accept_symbol(b'(') {
-        return Err("unnest");
-    }
-    let mut arrays = Vec::new();
-    loop {
-        arrays.push(array(cursor).ok_or("unnest")?);
-        if cursor.accept_symbol(b')') {
-            return Ok(arrays);
-        }
-        if !cursor.accept_symbol(b',') {
-            return Err("unnest");
-        }
-    }
-}
-
-/// An array up to the comma or parenthesis after it.
-pub(super) fn array(cursor: &mut Cursor<'_>) -> Option<(Array, bool)> {
-    let mut ahead = cursor.clone();
-    if let Some((array, casts)) = wrapped(&mut ahead, 0, &mut array_leaf)
-        && (ahead.is_symbol(b',') || ahead.is_symbol(b')'))
-    {
-        *cursor = ahead;
-        return Some(with_casts(array, &casts));
-    }
-    let range = cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
-    (!range.is_empty()).then_some((Array::Other, false))
-}
-
-fn array_leaf(cursor: &mut Cursor<'_>) -> Option<Array> {
-    if cursor.accept("array") {
-        return elements_of(cursor);
-    }
-    match cursor.advance()?.kind {
-        Kind::Param(number) => Some(Array::Param(number)),
-        Kind::String(literal)
-            if !literal.escaped
-                && matches!(literal.style, Style::Plain | Style::Dollar | Style::Escape) =>
-        {
-            Some(Array::Literal(literal.start..literal.end))
-        }
-        Kind::String(_) => Some(Array::Other),
-        _ => None,
-    }
-}
-
-/// `[…]` after `ARRAY`.
-fn elements_of(cursor: &mut Cursor<'_>) -> Option<Array> {
-    if !cursor.accept_symbol(b'[') {
-        return None;
-    }
-    let mut cells = Vec::new();
-    while !cursor.accept_symbol(b']') {
-        if !cells.is_empty() && !cursor.accept_symbol(b',') {
-            return None;
-        }
-        // Within more brackets it is an array of arrays.
-        if cursor.is_symbol(b'[') {
-            return None;
-        }
-        cells.push(cell(cursor)?);
-    }
-    Some(Array::Elements(cells))
-}
-
-fn with_casts(array: Array, casts: &Types) -> (Array, bool) {
-    let scalar = casts.last().is_none_or(|last| last.base != Base::Unknown);
-    let array = match array {
-        Array::Elements(mut cells) if casts.iter().all(|step| step.array) => {
-            for cell in &mut cells {
-                cell.cast = casts
-                    .iter()
-                    .fold(cell.cast, |cast, step| types::then(cast, step.base));
-            }
-            Array::Elements(cells)
-        }
-        Array::Elements(_) => Array::Other,
-        plain => match types::array_cast(casts) {
-            Cast::Other | Cast::UuidThenText => Array::Other,
-            _ => plain,
-        },
-    };
-    (array, scalar)
-}
-
 /// `(doc) AS x(id uuid, v text)` after `json_to_recordset`.
 fn recordset(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     let document = sole_document(cursor)?;
@@ -354,17 +268,6 @@ fn sole_document(cursor: &mut Cursor<'_>) -> Result<Document, Reason> {
     document(cursor)
         .filter(|_| cursor.accept_symbol(b')'))
         .ok_or("document")
-}
-
-/// A parameter or literal, with casts between text, json and jsonb.
-fn document(cursor: &mut Cursor<'_>) -> Option<Document> {
-    let (document, casts) = wrapped(cursor, 0, &mut |cursor| match array_leaf(cursor)? {
-        Array::Param(number) => Some(Document::Param(number)),
-        Array::Literal(range) => Some(Document::Literal(range)),
-        _ => None,
-    })?;
-    let plain = |step: &Type| !step.array && matches!(step.base, Base::Text | Base::Scalar);
-    casts.iter().all(plain).then_some(document)
 }
 
 /// `(SELECT doc AS c) p, LATERAL (SELECT names FROM json_to_recordset(p.c) AS _(…)) b`, as PostgREST writes.

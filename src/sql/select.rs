@@ -1,6 +1,7 @@
 //! The SELECTs whose rows can be followed into the table: every source row inserted exactly once, and
 //! nothing else reads its columns. What is not surely so is refused with a reason.
 
+use super::argument;
 use super::cell::{self, wrapped};
 use super::cursor::Cursor;
 use super::insert::{self, Array, Cell, CellKind, Insert, Output, Source};
@@ -159,7 +160,7 @@ fn unnest_call(part: &mut Cursor<'_>) -> Option<(Array, types::Types)> {
     wrapped(part, 0, &mut |part| {
         let unnest = part.name()?.is_builtin("unnest") && part.accept_symbol(b'(');
         let (array, _) = if unnest {
-            relation::array(part)?
+            argument::array(part)?
         } else {
             return None;
         };

@@ -212,14 +212,11 @@ impl Statement {
     }
 }
 
-/// The facts of the one statement in `text[range]`. What is not surely understood is
+/// The facts of the one statement in `text[range]`, with or without `;` at its end. What is not surely understood is
 /// [`Statement::Unknown`]; what Postgres would refuse may be anything.
 #[must_use]
 pub fn classify(text: &[u8], range: Range<usize>, options: Options) -> Statement {
     let mut cursor = Cursor::new(text, range, options);
-    if cursor.is_symbol(b';') && cursor.peek_second().is_none() {
-        return Statement::Empty;
-    }
     let Some(first) = cursor.peek() else {
         return Statement::Empty;
     };

@@ -1,6 +1,7 @@
 //! The value of a literal: quotes un-doubled, backslashes and continuation lines resolved.
 
-use super::lex::{self, Literal, Style};
+use super::bytes;
+use super::lex::{Literal, Style};
 
 /// The bytes that a literal of type text stands for. `None` for bit strings, for `U&'…'`, and for escapes that
 /// the server refuses.
@@ -32,7 +33,7 @@ fn unescape(text: &[u8], literal: &Literal) -> Option<Vec<u8>> {
                 value.push(b'\'');
                 at += 2;
             }
-            b'\'' => at = lex::continuation(text, at + 1)?,
+            b'\'' => at = bytes::continuation(text, at + 1)?,
             b'\\' if literal.style == Style::Escape => at = backslash(text, at + 1, &mut value)?,
             _ => {
                 value.push(byte);

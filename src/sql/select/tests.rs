@@ -154,6 +154,11 @@ fn arrays_are_followed_to_the_columns_they_feed() {
             "0 1 2",
         ),
         (
+            "select * from unnest('{a,it''s}'::text[], '{b'\n'}'::text[], E'{a\\b}'::text[], U&'{a}'::text[])",
+            "a,it''s ? ? ?",
+            "0 1 2 3",
+        ),
+        (
             "select * from unnest(array['x','y'])",
             "[x:None,y:None]",
             "0",
@@ -266,6 +271,12 @@ fn documents_are_followed_to_the_columns_their_members_feed() {
             "$1",
             "a",
             "0:Uuid",
+        ),
+        (
+            "select * from json_to_recordset('[{\"v\": \"it''s\"}]') as x(v text)",
+            "[{\"v\": \"it''s\"}]",
+            "v",
+            "0:Text",
         ),
         (
             "select * from json_populate_recordset(null::ev, $1)",

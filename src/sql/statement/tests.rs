@@ -494,6 +494,92 @@ fn positions_count_from_the_start_of_the_whole_text() {
     assert_eq!(&text[inserts[0].returning.clone().unwrap()], b"id");
 }
 
+#[test]
+fn a_semicolon_at_the_end_changes_nothing() {
+    for text in [
+        "begin",
+        "commit and chain",
+        "release savepoint",
+        "savepoint s",
+        "rollback to s",
+        "set x to a, b",
+        "reset all",
+        "deallocate all",
+        "execute p (1, 2)",
+        "discard all",
+        "truncate a, b cascade",
+        "delete from t",
+        "update t set a = 1, b = 2",
+        "select 1",
+        "select 1 into x",
+        "copy t from stdin csv header",
+        "copy t (a) from stdin with (format csv)",
+        "insert into t values (1), ('2')",
+        "insert into t (a) select $1",
+        "insert into t select * from unnest($1::uuid[])",
+        "insert into t values (1) on conflict (a) do update set b = 1",
+        "insert into t values (1) returning a, b",
+        "insert into t default values",
+        "with x as (insert into t values (1)) select 1",
+        "create temp table t (a int)",
+    ] {
+        for end in [";", " ; ", ";;", "; -- done", ";\n/* done; */ ;"] {
+            assert_eq!(
+                classified(&format!("{text}{end}")),
+                classified(text),
+                "{text}{end}"
+            );
+        }
+        assert_ne!(classified(text), Statement::Unknown, "{text}");
+    }
+}
+
+#[test]
+fn no_text_takes_more_than_linear_time() {
+    let begins = [
+        "",
+        "select ",
+        "insert into t values (",
+        "insert into t select * from unnest(",
+        "with x as (",
+        "copy t from stdin ",
+    ];
+    let repeated = [
+        "+",
+        ";",
+        "(",
+        "((",
+        "'a''",
+        "'a' ",
+        "'a'\n",
+        "$a",
+        "$a$",
+        "\"",
+        "/*",
+        "--",
+        "[",
+        ",",
+        "(1),",
+        "a.",
+        "::uuid",
+        "case ",
+        "not ",
+        "union all select 1 ",
+        "x as (select 1), ",
+        "on ",
+        "as ",
+    ];
+    let start = std::time::Instant::now();
+    for begin in begins {
+        for piece in repeated {
+            let text = format!("{begin}{} x", piece.repeat(20_000));
+            survives(text.as_bytes(), true);
+        }
+    }
+    // Some ten seconds for each text if anything were quadratic.
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
 /// Pieces that statements are made of.
 fn soup() -> impl Strategy<Value = String> {
     let words = "insert into values select from where with as on conflict do nothing update set delete merge returning \
