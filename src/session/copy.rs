@@ -102,7 +102,7 @@ impl Session {
                 &all
             }
         };
-        let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
+        let Some(planned) = self.plan(&table, Some(columns), None, false, !self.window.is_empty())? else { return Ok(None) };
         Ok(Some(CopyIn {
             reader: CopyReader::new(&copy.format, columns, CARRY_LIMIT),
             carrier: match copy.format {

@@ -8,7 +8,7 @@ use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect};
-use crate::rekey::references::{References, Row};
+use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
 use crate::sql::calls;
@@ -83,9 +83,23 @@ impl Session {
         let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
         if !may_change_by_key(statement) {
             outcome.note = Some(READ_SHARED);
+        } else if self.is_elsewhere(statement, shared, sources) {
+            // An equal key of another table.
         } else if self.policy.table(&shared.table.display).ambiguous == Ambiguous::Fail {
             outcome.refusal = Refusal::of_statement(shared);
         }
+    }
+
+    /// Whether a statement can only be about another table than the one whose key is shared: it names that
+    /// other table, which does not refer to the first, and does not mention the first at all.
+    fn is_elsewhere(&self, statement: &Statement, shared: &Shared, sources: &[&[u8]]) -> bool {
+        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else { return false };
+        let Resolved::Table(target) = self.resolve(target) else { return false };
+        let name = shared.table.name.to_ascii_lowercase();
+        let mentions = |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
+        target.id != shared.table.id
+            && !target.foreign_keys.iter().any(|link| link.parent == shared.table.id)
+            && !sources.iter().any(mentions)
     }
 
     /// A statement that holds all its data in its own text.
@@ -144,7 +158,8 @@ impl Session {
         own: &mut Own,
         outcome: &mut Outcome,
     ) -> bool {
-        let planned = match self.planned(insert, asking.supply) {
+        let live = !(base.window.is_empty() && own.window.is_empty() && base.references.is_empty());
+        let planned = match self.planned(insert, asking.supply, live) {
             Ok(Some(planned)) => planned,
             Ok(None) => return true,
             Err(reason) => {
@@ -189,7 +204,7 @@ impl Session {
     }
 
     /// The plan for an INSERT; `None` if the table has no key to protect.
-    fn planned(&self, insert: &Insert, supply: Supply<'_>) -> Result<Option<Planned>, &'static str> {
+    fn planned(&self, insert: &Insert, supply: Supply<'_>, live: bool) -> Result<Option<Planned>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
@@ -200,16 +215,17 @@ impl Session {
         }
         let columns = insert.columns.as_deref();
         let width = if columns.is_none() { rows::width(&insert.source, supply.text, supply.options) } else { None };
-        self.plan(&table, columns, width, insert.overriding_user)
+        self.plan(&table, columns, width, insert.overriding_user, live)
     }
 
-    /// The plan for rows of a table with this column list.
+    /// The plan for rows of a table with this column list. Where keys are `live`, references to them matter.
     pub(super) fn plan(
         &self,
         table: &Arc<Table>,
         columns: Option<&[String]>,
         width: Option<usize>,
         identity_ignored: bool,
+        live: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
         if policy.protect == Protect::Never {
@@ -217,8 +233,7 @@ impl Session {
         }
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
         let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
-        let refers = !plan.references.is_empty() && !(self.window.is_empty() && self.references.is_empty());
-        if plan.keys.is_empty() && !refers {
+        if plan.keys.is_empty() && (plan.references.is_empty() || !live) {
             return Ok(None);
         }
         let volatile = plan
