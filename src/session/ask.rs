@@ -119,6 +119,7 @@ impl Session {
     /// The catalog as of now.
     pub fn learn_catalog(&mut self, catalog: Arc<Catalog>) {
         self.window.clear();
+        self.epoch += 1;
         self.catalog = Some(catalog);
         self.schema = super::Schema::default();
     }
@@ -126,6 +127,7 @@ impl Session {
     /// The catalog cannot be had for the time being: nothing is inspected without one.
     pub fn forget_catalog(&mut self) {
         self.window.clear();
+        self.epoch += 1;
         self.catalog = None;
         self.schema = super::Schema::default();
     }

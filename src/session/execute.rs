@@ -137,15 +137,19 @@ impl Session {
         self.scope.forget(self.transaction.statement());
         self.literals.forget(self.transaction.statement());
         self.schema.distrust();
+        self.epoch += 1;
     }
 
     /// The names in a text that may stand for something that does anything: what is called, and where views
     /// call user-defined volatile functions, every relation.
     pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Vec<Name> {
-        if self.catalog.as_ref().is_some_and(|catalog| catalog.has_opaque_relations()) {
-            calls::names(text, range, options).collect()
-        } else {
-            calls::calls(text, range, options).collect()
+        match &self.catalog {
+            Some(catalog) if catalog.has_opaque_relations() => calls::names(text, range, options).collect(),
+            // The text need not be read in tokens if there is nothing to find.
+            Some(catalog) if !catalog.has_opaque_functions() && !may_set_config(text.get(range.clone()).unwrap_or_default()) => {
+                Vec::new()
+            }
+            _ => calls::calls(text, range, options).collect(),
         }
     }
 
@@ -267,6 +271,7 @@ impl Session {
             self.schema.reload = true;
             self.schema.told = false;
             self.schema.distrusted |= self.bears_name(&name.name);
+            self.epoch += 1;
         }
     }
 
@@ -280,7 +285,21 @@ impl Session {
         self.window.clear();
         self.scope.forget(ordinal);
         self.schema.distrust();
+        self.epoch += 1;
     }
+}
+
+/// Whether `set_config` may be called in a text, in whatever spelling.
+fn may_set_config(text: &[u8]) -> bool {
+    const NAME: &[u8] = b"set_config";
+    const UNDERSCORE: usize = 3;
+    let at_underscore = |at: usize| {
+        let start = at.checked_sub(UNDERSCORE)?;
+        text.get(start..start + NAME.len()).map(|found| found.eq_ignore_ascii_case(NAME))
+    };
+    memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
+        // An identifier with escapes may hide anything.
+        || memchr::memmem::find(text, b"&\"").is_some()
 }
 
 /// Whether mentioning this name may run a user-defined volatile function. A name that could not be read may

@@ -183,6 +183,8 @@ pub struct Session {
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
+    /// Rises whenever plans made before no longer hold.
+    epoch: u64,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
     literals: Literals,
@@ -242,6 +244,7 @@ impl Session {
             around,
             catalog: None,
             schema: Schema::default(),
+            epoch: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
             literals: Literals::default(),
