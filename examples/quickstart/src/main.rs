@@ -1,0 +1,49 @@
+//! See untwin work: an embedded Postgres, one batch with a twin, first without untwin and then through it.
+//! Knows the flags, the signals and the exit status; the story itself is in `story`.
+
+mod batch;
+mod connection;
+mod embedded;
+mod print;
+mod story;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use embedded::Embedded;
+
+/// Shows what untwin does, on a Postgres that this program brings along. Exit status 0: it was all observed.
+#[derive(Parser)]
+struct Args {
+    /// Keep Postgres and untwin running afterwards, to try them with psql; Ctrl-C ends
+    #[arg(long)]
+    stay: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("\nquickstart: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything was observed. The server is stopped and its data removed whatever happens in between.
+async fn run(args: &Args) -> Result<bool> {
+    let postgres = Embedded::start().await?;
+    let told = tokio::select! {
+        told = story::tell(postgres.addr(), args.stay) => told,
+        interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
+    };
+    let stopped = postgres.stop().await;
+    let all_observed = told?;
+    stopped?;
+    Ok(all_observed)
+}
