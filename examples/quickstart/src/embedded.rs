@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pglite_oxide::PgliteServer;
+use tokio::sync::oneshot;
 
 /// The user and the database that the embedded server comes with.
 pub const USER: &str = "postgres";
@@ -47,8 +48,10 @@ impl Embedded {
     /// after [`STOP_WITHIN`] the data is removed from under it: the process is about to end.
     pub async fn stop(self) -> Result<()> {
         let Self { server, data, .. } = self;
-        let stopping = tokio::task::spawn_blocking(move || server.shutdown());
-        match tokio::time::timeout(STOP_WITHIN, stopping).await {
+        let (tell, told) = oneshot::channel();
+        // A thread of its own: at its end the runtime would wait for a blocking task, and with it for the client.
+        std::thread::spawn(move || tell.send(server.shutdown()));
+        match tokio::time::timeout(STOP_WITHIN, told).await {
             Ok(stopped) => stopped?.context("the embedded Postgres did not stop cleanly"),
             Err(_still_busy) => std::fs::remove_dir_all(&data)
                 .with_context(|| format!("please remove {} yourself", data.display())),

@@ -4,6 +4,7 @@
 mod batch;
 mod connection;
 mod embedded;
+mod interrupt;
 mod print;
 mod story;
 
@@ -37,11 +38,12 @@ async fn main() -> ExitCode {
 
 /// Whether everything was observed. The server is stopped and its data removed whatever happens in between.
 async fn run(args: &Args) -> Result<bool> {
-    let postgres = Embedded::start().await?;
-    let told = tokio::select! {
-        told = story::tell(postgres.addr(), args.stay) => told,
-        interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| false).map_err(Into::into),
-    };
+    let postgres = interrupt::before(Embedded::start()).await?;
+    let told = interrupt::before(story::tell(postgres.addr())).await;
+    if args.stay && told.is_ok() {
+        story::invite(postgres.addr());
+        interrupt::wait().await?;
+    }
     let stopped = postgres.stop().await;
     let all_observed = told?;
     stopped?;

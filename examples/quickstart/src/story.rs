@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use anyhow::Result;
 
 use crate::batch::{self, Outcome, Row};
+use crate::embedded::{DATABASE, USER};
 use crate::print;
 
-pub async fn tell(postgres: SocketAddr, _stay: bool) -> Result<bool> {
+pub async fn tell(postgres: SocketAddr) -> Result<bool> {
     let version = batch::prepare(postgres).await?;
     println!(
         "A Postgres {version} is running inside this program, on {postgres}, with one empty table:\n"
@@ -45,4 +46,14 @@ fn print_rows(rows: &[Row]) {
         .map(|Row { id, v, src }| [id.clone(), v.clone(), src.clone()])
         .collect();
     println!("{}", print::table(["id", "v", "src"], &cells));
+}
+
+pub fn invite(untwin: SocketAddr) {
+    println!("Both keep running. In another terminal, one connection at a time:\n");
+    println!(
+        "    psql 'host={} port={} user={USER} dbname={DATABASE}'\n",
+        untwin.ip(),
+        untwin.port()
+    );
+    println!("Ctrl-C ends them and removes their data.");
 }
