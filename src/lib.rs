@@ -24,6 +24,13 @@
 //! | 7 | [`config`] | settings from file, environment and flags |
 //! | 8 | [`cli`] | the commands |
 
+pub mod carrier;
 pub mod catalog;
+pub mod journal;
 pub mod key;
+pub mod live;
+pub mod proxy;
+pub mod rekey;
+pub mod session;
 pub mod sql;
+pub mod wire;

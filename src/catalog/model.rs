@@ -25,6 +25,8 @@ pub struct Table {
     /// UUID keys that are not protected, each with the reason why.
     pub unprotected: Vec<UnprotectedKey>,
     pub foreign_keys: Vec<ForeignKey>,
+    /// A foreign key of some table (itself included) names this one.
+    pub referenced: bool,
     /// An INSERT into the table may free keys through a trigger function (any trigger of INSERT,
     /// row or statement level, before or after), so that the windows must be cleared after it.
     pub insert_frees: bool,

@@ -1,0 +1,3 @@
+//! What is happening now. The only home of dashmap; knows nothing of statements or sockets.
+
+pub mod counters;

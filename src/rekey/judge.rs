@@ -1,0 +1,286 @@
+//! First or twin, and what becomes of a twin: one row at a time. Knows no text and no message.
+
+use super::fresh::{self, Entropy};
+use super::plan::{KeyPlan, Part, Plan};
+use super::policy::{IdenticalRows, Mode, NameBased, Policy};
+use super::rows::{Place, Slot};
+use super::value::Value;
+use super::window::{Claim, RowHash, Window};
+use crate::catalog::model::{DefaultKind, IndexId};
+use crate::key;
+use smallvec::SmallVec;
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+/// A row that carries the key of an earlier one, and what was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Twin {
+    /// Position in `Table::keys`.
+    pub key: usize,
+    /// Position of the value in the row as sent.
+    pub input: usize,
+    /// The key as sent.
+    pub old: u128,
+    /// The fresh key, in the table or only on paper.
+    pub new: Option<u128>,
+    pub action: Action,
+    /// The ordinal of the row in its statement.
+    pub row: u32,
+    /// Statement and row that hold the key.
+    pub first: (u32, u32),
+    /// Equal in every column.
+    pub identical: bool,
+    /// Further values of the row that refer to the row itself, and follow its key.
+    pub follows: SmallVec<[usize; 1]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Rekeyed,
+    /// `observe`: nothing changes, `rewrite` would have rekeyed.
+    Observed,
+    /// Left as it is, and why.
+    Forwarded(&'static str),
+}
+
+/// What holds for every row of one statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    pub plan: &'a Plan,
+    pub policy: &'a Policy,
+    /// `policy.mode`, or the session's more careful wish.
+    pub mode: Mode,
+    /// Ordinal of the statement in its transaction.
+    pub statement: u32,
+    /// The statement is guarded: keys that statements up to this ordinal claimed want their error.
+    pub guard: Option<u32>,
+    /// Why nothing can be rekeyed at the moment (journal, limits), if so.
+    pub suspended: Option<&'static str>,
+}
+
+/// Reused memory.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    tuple: Vec<u8>,
+    claims: SmallVec<[(IndexId, u128); 2]>,
+    fresh: SmallVec<[Replaced; 1]>,
+}
+
+#[derive(Debug)]
+struct Replaced {
+    input: usize,
+    new: u128,
+    /// The fresh key as it will be written; empty for binary values.
+    spelling: SmallVec<[u8; 64]>,
+}
+
+/// Decides rows of one statement against the window.
+pub struct Judge<'a> {
+    pub at: Circumstances<'a>,
+    /// What has been executed.
+    pub window: &'a Window,
+    /// What this statement claims (and nobody has executed yet).
+    pub own: &'a mut Window,
+    pub entropy: &'a mut dyn Entropy,
+    pub scratch: &'a mut Scratch,
+    /// Secret of the process, so that nobody can construct tuples with equal hashes.
+    pub seed: u64,
+}
+
+impl Judge<'_> {
+    /// Decides one row and claims its keys. Twins are appended to `twins`; those with action
+    /// [`Action::Rekeyed`] are to be overwritten with `new` before the row is forwarded.
+    pub fn row(&mut self, row: u32, slots: &[Slot], hash: RowHash, twins: &mut Vec<Twin>) {
+        self.scratch.claims.clear();
+        self.scratch.fresh.clear();
+        let plan = self.at.plan;
+        for key in &plan.keys {
+            let Some(old) = self.rekeyed_value(key, slots) else { continue };
+            let Some(tuple) = self.tuple(key, slots, old) else { continue };
+            let first = self.window.find(key.index, tuple).or_else(|| self.own.find(key.index, tuple)).copied();
+            let Some(first) = first else {
+                self.scratch.claims.push((key.index, tuple));
+                continue;
+            };
+            let twin = self.twin(key, slots, old, row, hash, first);
+            if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
+                let fresh_tuple = self.replace(key, slots, new);
+                self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
+            }
+            twins.push(twin);
+        }
+        for &(index, key) in &self.scratch.claims {
+            self.own.claim(index, Claim { key, row_hash: hash, statement: self.at.statement, row });
+        }
+    }
+
+    /// The UUID in the column that is rekeyed: as sent, or as an earlier key of the same row has replaced it.
+    fn rekeyed_value(&self, key: &KeyPlan, slots: &[Slot]) -> Option<u128> {
+        if let Some(replaced) = self.scratch.fresh.iter().find(|replaced| replaced.input == key.rekey) {
+            return Some(replaced.new);
+        }
+        let column = *self.at.plan.inputs.get(key.rekey)?;
+        slots.get(key.rekey)?.value.uuid(self.at.plan.table.columns.get(column)?.kind)
+    }
+
+    fn twin(&mut self, key: &KeyPlan, slots: &[Slot], old: u128, row: u32, hash: RowHash, first: Claim) -> Twin {
+        let identical = first.row_hash.all == hash.all;
+        let mut twin = Twin {
+            key: key.key,
+            input: key.rekey,
+            old,
+            new: None,
+            action: Action::Observed,
+            row,
+            first: (first.statement, first.row),
+            identical,
+            follows: self.self_references(key, slots, old),
+        };
+        if let Some(reason) = self.reason_to_forward(key, slots, old, hash, first) {
+            twin.action = Action::Forwarded(reason);
+            return twin;
+        }
+        twin.new = self.fresh_key(key, slots, old);
+        twin.action = match (twin.new, self.at.mode) {
+            (None, _) => Action::Forwarded("no random bytes"),
+            (Some(_), Mode::Observe) => Action::Observed,
+            (Some(_), _) => Action::Rekeyed,
+        };
+        twin
+    }
+
+    /// Values of the row that name its own key by a foreign key of the table to itself.
+    fn self_references(&self, key: &KeyPlan, slots: &[Slot], old: u128) -> SmallVec<[usize; 1]> {
+        let (plan, table) = (self.at.plan, &self.at.plan.table);
+        let Some(&rekeyed) = plan.inputs.get(key.rekey) else { return SmallVec::new() };
+        let own = table.foreign_keys.iter().filter(|foreign| foreign.parent == table.id);
+        own.flat_map(|foreign| foreign.columns.iter().zip(&foreign.parent_columns))
+            .filter(|&(_, &parent)| parent == rekeyed)
+            .filter_map(|(&child, _)| Some((plan.input(child)?, table.columns.get(child)?.kind)))
+            .filter(|&(input, kind)| slots.get(input).and_then(|slot| slot.value.uuid(kind)) == Some(old))
+            .map(|(input, _)| input)
+            .collect()
+    }
+
+    fn reason_to_forward(&self, key: &KeyPlan, slots: &[Slot], old: u128, hash: RowHash, first: Claim) -> Option<&'static str> {
+        let at = &self.at;
+        if first.statement < at.statement && at.guard.is_some_and(|mark| first.statement <= mark) {
+            return Some("guarded insert");
+        }
+        if fresh::is_name_based(old) && at.policy.name_based == NameBased::Forward {
+            return Some("name-based");
+        }
+        if first.row_hash.all == hash.all && at.policy.identical_rows == IdenticalRows::Forward {
+            return Some("identical row");
+        }
+        if at.mode == Mode::Strict {
+            if first.row_hash.steady == hash.steady {
+                return Some("strict: same content");
+            }
+            if at.plan.table.referenced {
+                return Some("strict: referenced table");
+            }
+        }
+        let places = std::iter::once(key.rekey).chain(self.self_references(key, slots, old));
+        at.suspended.or_else(|| {
+            places.filter_map(|input| slots.get(input)).find_map(|slot| match slot.place {
+                Place::Fixed(reason) => Some(reason),
+                Place::Text(_) | Place::Bind { .. } => None,
+            })
+        })
+    }
+
+    /// A key nobody in the window holds. A handful of tries is plenty for 122 (or 62) random bits.
+    fn fresh_key(&mut self, key: &KeyPlan, slots: &[Slot], old: u128) -> Option<u128> {
+        for _ in 0..4 {
+            let new = fresh::like(old, self.entropy.bytes()?);
+            let taken = match self.replaced_tuple(key, slots, new) {
+                Some(tuple) => self.window.find(key.index, tuple).is_some() || self.own.find(key.index, tuple).is_some(),
+                None => false,
+            };
+            if new != old && !taken {
+                return Some(new);
+            }
+        }
+        None
+    }
+
+    fn replaced_tuple(&mut self, key: &KeyPlan, slots: &[Slot], new: u128) -> Option<u128> {
+        let tuple = self.replace(key, slots, new);
+        self.scratch.fresh.pop();
+        tuple
+    }
+
+    /// Notes that the value is overwritten with `new`, and gives the tuple that results.
+    fn replace(&mut self, key: &KeyPlan, slots: &[Slot], new: u128) -> Option<u128> {
+        let mut spelling = SmallVec::new();
+        if let Some(Value::Text(bytes)) = slots.get(key.rekey).map(|slot| slot.value) {
+            spelling.extend_from_slice(bytes);
+            key::overwrite(&mut spelling, new);
+        }
+        self.scratch.fresh.push(Replaced { input: key.rekey, new, spelling });
+        self.tuple(key, slots, new)
+    }
+
+    /// The index tuple of a row as one number; `None` if it cannot clash (a NULL) or cannot be known.
+    /// `uuid` is the value of the column that is rekeyed, as it will be stored.
+    fn tuple(&mut self, key: &KeyPlan, slots: &[Slot], uuid: u128) -> Option<u128> {
+        if key.plain {
+            return Some(uuid);
+        }
+        let mut bytes = std::mem::take(&mut self.scratch.tuple);
+        bytes.clear();
+        let known = self.encode(key, slots, uuid, &mut bytes);
+        let tuple = xxh3_128_with_seed(&bytes, self.seed);
+        self.scratch.tuple = bytes;
+        known.then_some(tuple)
+    }
+
+    fn encode(&self, key: &KeyPlan, slots: &[Slot], uuid: u128, out: &mut Vec<u8>) -> bool {
+        let unique = self.at.plan.table.keys.get(key.key);
+        key.parts.iter().zip(unique.map(|unique| unique.columns.as_slice()).unwrap_or_default()).all(|(part, &column)| {
+            let Some(column) = self.at.plan.table.columns.get(column) else { return false };
+            let Part::Input(input) = *part else {
+                out.push(b'd');
+                return true;
+            };
+            let replaced = self.scratch.fresh.iter().rev().find(|replaced| replaced.input == input);
+            let Some(slot) = slots.get(input) else { return false };
+            let value = match (replaced, slot.value) {
+                (None, value) => value,
+                (Some(replaced), Value::Text(_)) => Value::Text(&replaced.spelling),
+                (Some(_), _) if input == key.rekey => Value::Uuid(uuid),
+                (Some(_), _) => return false,
+            };
+            match value {
+                Value::Null => {
+                    out.push(b'n');
+                    unique.is_some_and(|unique| unique.nulls_not_distinct)
+                }
+                Value::Default => {
+                    out.push(b'd');
+                    column.default == DefaultKind::Stable
+                }
+                value => {
+                    out.push(b'v');
+                    value.encode(column.kind, out)
+                }
+            }
+        })
+    }
+}
+
+/// Hashes a row column by column, so that the order of a column list does not matter.
+#[must_use]
+pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, slots: &[Slot]) -> RowHash {
+    let mut hash = RowHash::default();
+    for (at, slot) in slots.iter().enumerate() {
+        let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default()) else { continue };
+        let (bytes, form) = slot.value.content();
+        let part = xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32) as u32;
+        hash.all = hash.all.wrapping_add(part);
+        if !volatile {
+            hash.steady = hash.steady.wrapping_add(part);
+        }
+    }
+    hash
+}

@@ -1,0 +1,11 @@
+//! The decision: which row is a twin, and what becomes of it. Read this folder first; it sees values and
+//! plans, never bytes of a message.
+
+pub mod fresh;
+pub mod judge;
+pub mod plan;
+pub mod policy;
+pub mod rows;
+pub mod table_name;
+pub mod value;
+pub mod window;

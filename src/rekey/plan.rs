@@ -1,0 +1,96 @@
+//! How one INSERT or COPY feeds the protected keys of its table: a plain value, made once per statement.
+
+use crate::catalog::model::{DefaultKind, IndexId, Table};
+use crate::sql::name::Ident;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The plan. An empty `keys` means: forward untouched.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub table: Arc<Table>,
+    /// For each value of a row, in the order they are sent, the column it goes to (`Table::columns`).
+    pub inputs: Vec<usize>,
+    pub keys: Vec<KeyPlan>,
+}
+
+/// One unique index whose whole tuple the statement supplies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPlan {
+    /// Position in `Table::keys`.
+    pub key: usize,
+    pub index: IndexId,
+    pub parts: SmallVec<[Part; 2]>,
+    /// The value that is overwritten in a twin (position in a row as sent).
+    pub rekey: usize,
+    /// The tuple is one `uuid` column, and its value is the key.
+    pub plain: bool,
+}
+
+/// Where one column of the tuple comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Input(usize),
+    /// Left out, and the default is the same for every row of the transaction.
+    Stable,
+}
+
+/// Why a statement cannot be planned: Postgres will raise an error, or we have read it wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown column")]
+pub struct UnknownColumn;
+
+impl Plan {
+    /// `columns` is the statement's column list (`None`: all, in order); `width` the number of values in a
+    /// row, if it is known. `identity_ignored` is `OVERRIDING USER VALUE`.
+    ///
+    /// # Errors
+    /// [`UnknownColumn`] if the list names a column that the table does not have.
+    pub fn new(table: &Arc<Table>, columns: Option<&[Ident]>, width: Option<usize>, identity_ignored: bool) -> Result<Self, UnknownColumn> {
+        let mut inputs = match columns {
+            None => (0..table.columns.len()).collect(),
+            Some(names) => names.iter().map(|name| position(table, name)).collect::<Result<Vec<_>, _>>()?,
+        };
+        if let Some(width) = width {
+            inputs.truncate(width);
+        }
+        let mut plan = Self { table: Arc::clone(table), inputs, keys: Vec::new() };
+        plan.keys = (0..table.keys.len()).filter_map(|key| plan.key(key, identity_ignored)).collect();
+        Ok(plan)
+    }
+
+    fn key(&self, at: usize, identity_ignored: bool) -> Option<KeyPlan> {
+        let key = self.table.keys.get(at)?;
+        let mut parts = SmallVec::new();
+        for &column in &key.columns {
+            parts.push(self.part(column, key.nulls_not_distinct, identity_ignored)?);
+        }
+        let rekey = self.input(key.rekey)?;
+        let plain = key.columns.len() == 1 && self.table.columns.get(key.rekey)?.kind == crate::catalog::model::ColumnKind::Uuid;
+        Some(KeyPlan { key: at, index: key.index, parts, rekey, plain })
+    }
+
+    /// `None` if the column makes every row different.
+    fn part(&self, at: usize, nulls_not_distinct: bool, identity_ignored: bool) -> Option<Part> {
+        let column = self.table.columns.get(at)?;
+        if column.generated || (column.identity && identity_ignored) {
+            return None;
+        }
+        match (self.input(at), column.default) {
+            (Some(input), _) => Some(Part::Input(input)),
+            (None, DefaultKind::Stable) => Some(Part::Stable),
+            (None, DefaultKind::Null) => nulls_not_distinct.then_some(Part::Stable),
+            (None, DefaultKind::Volatile) => None,
+        }
+    }
+
+    /// The position in a row of the value for a column; `None` if the statement leaves it out.
+    #[must_use]
+    pub fn input(&self, column: usize) -> Option<usize> {
+        self.inputs.iter().position(|&candidate| candidate == column)
+    }
+}
+
+fn position(table: &Table, name: &str) -> Result<usize, UnknownColumn> {
+    table.columns.iter().position(|column| column.name == name).ok_or(UnknownColumn)
+}

@@ -1,0 +1,206 @@
+//! One value of a row, as far as equality of keys goes. Knows how values are compared, not where they stand.
+
+use crate::catalog::model::ColumnKind;
+use crate::key;
+use crate::sql::insert::Cast;
+
+/// A value on its way into a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    Null,
+    /// `DEFAULT`, or left out.
+    Default,
+    /// The bytes are the value's text.
+    Text(&'a [u8]),
+    /// Binary format; `oid` is the declared type, 0 if none was declared.
+    Binary { bytes: &'a [u8], oid: u32 },
+    /// A UUID that is printed anew on its way into a text column.
+    Uuid(u128),
+    /// Cannot be compared; the bytes still tell identical rows apart.
+    Unknown(&'a [u8]),
+}
+
+/// Type oids that a parameter may be declared with (`pg_type.dat`).
+mod oid {
+    pub const TEXT: u32 = 25;
+    pub const BPCHAR: u32 = 1042;
+    pub const VARCHAR: u32 = 1043;
+    pub const UNKNOWN: u32 = 705;
+    pub const UUID: u32 = 2950;
+}
+
+impl<'a> Value<'a> {
+    /// What a quoted literal without escapes becomes in a column of this kind.
+    #[must_use]
+    pub fn literal(bytes: &'a [u8], cast: Cast, column: ColumnKind) -> Self {
+        match (column, cast) {
+            (_, Cast::None) => Self::Text(bytes),
+            (ColumnKind::Uuid, Cast::Uuid | Cast::TextThenUuid) => Self::Text(bytes),
+            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Text) => Self::Text(bytes),
+            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Uuid | Cast::UuidThenText | Cast::TextThenUuid) => {
+                key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid)
+            }
+            _ => Self::Unknown(bytes),
+        }
+    }
+
+    /// What a parameter becomes in a column of this kind. An undeclared parameter (`declared` 0) takes the
+    /// type of the innermost cast, or the column's.
+    #[must_use]
+    pub fn parameter(bytes: &'a [u8], binary: bool, declared: u32, cast: Cast, column: ColumnKind) -> Self {
+        if !binary && matches!(declared, 0 | oid::UNKNOWN) {
+            return Self::literal(bytes, cast, column);
+        }
+        let is_uuid = declared == oid::UUID
+            || declared == 0
+                && match cast {
+                    Cast::Uuid | Cast::UuidThenText => true,
+                    Cast::None => column == ColumnKind::Uuid,
+                    Cast::Text | Cast::TextThenUuid | Cast::Other => false,
+                };
+        let is_text = matches!(declared, oid::TEXT | oid::VARCHAR | oid::BPCHAR)
+            || declared == 0
+                && match cast {
+                    Cast::Text | Cast::TextThenUuid => true,
+                    Cast::None => matches!(column, ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext),
+                    _ => false,
+                };
+        if is_uuid {
+            let value = if binary { bytes.try_into().ok().map(u128::from_be_bytes) } else { key::parse(bytes) };
+            return match (value, column, cast) {
+                (None, _, _) | (_, ColumnKind::Other, _) | (_, _, Cast::Other) => Self::Unknown(bytes),
+                (Some(value), _, _) => Self::Uuid(value),
+            };
+        }
+        match (column, cast) {
+            (ColumnKind::Uuid, Cast::Uuid | Cast::TextThenUuid) if is_text => Self::Text(bytes),
+            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::None | Cast::Text) if is_text => Self::Text(bytes),
+            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Uuid | Cast::TextThenUuid | Cast::UuidThenText) if is_text => {
+                key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid)
+            }
+            (ColumnKind::Other, Cast::None) if binary => Self::Binary { bytes, oid: declared },
+            (ColumnKind::Other, Cast::None) => Self::Text(bytes),
+            _ => Self::Unknown(bytes),
+        }
+    }
+
+    /// A COPY field or an array element: the column's own input function reads it.
+    #[must_use]
+    pub fn field(bytes: &'a [u8], binary: bool, column: ColumnKind) -> Self {
+        Self::parameter(bytes, binary, 0, Cast::None, column)
+    }
+
+    /// The UUID this value is in a column of the kind, if it is one.
+    #[must_use]
+    pub fn uuid(&self, column: ColumnKind) -> Option<u128> {
+        match (*self, column) {
+            (Self::Uuid(value), _) => Some(value),
+            (Self::Text(bytes), ColumnKind::Uuid) => key::parse(bytes),
+            (Self::Text(bytes), ColumnKind::Text | ColumnKind::Citext) => key::parse_in_text(bytes),
+            (Self::Text(bytes), ColumnKind::Char) => key::parse_in_text(without_trailing_spaces(bytes)),
+            _ => None,
+        }
+    }
+
+    /// Appends a form that is equal for equal values of the column kind. `false` if the value cannot be
+    /// compared (then nothing useful was appended).
+    pub(super) fn encode(&self, column: ColumnKind, out: &mut Vec<u8>) -> bool {
+        match (*self, column) {
+            (Self::Null | Self::Default | Self::Unknown(_), _) => return false,
+            (_, ColumnKind::Uuid) => {
+                let Some(value) = self.uuid(column) else { return false };
+                out.extend_from_slice(&value.to_be_bytes());
+            }
+            (Self::Uuid(value), ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext) => {
+                let mut canonical = *b"00000000-0000-0000-0000-000000000000";
+                key::overwrite(&mut canonical, value);
+                sized(out, 0, &canonical);
+            }
+            (Self::Text(bytes), ColumnKind::Citext) => {
+                sized(out, 0, bytes);
+                let start = out.len() - bytes.len();
+                if let Some(text) = out.get_mut(start..) {
+                    text.make_ascii_lowercase();
+                }
+            }
+            (Self::Text(bytes), ColumnKind::Char) => sized(out, 0, without_trailing_spaces(bytes)),
+            (Self::Text(bytes), _) => sized(out, 0, bytes),
+            (Self::Binary { bytes, oid }, _) => sized(out, oid | 1 << 31, bytes),
+            (Self::Uuid(_), ColumnKind::Other) => return false,
+        }
+        true
+    }
+
+    /// The bytes that tell rows apart.
+    pub(super) fn content(&self) -> (&'a [u8], u64) {
+        match *self {
+            Self::Null => (b"", 1),
+            Self::Default => (b"", 2),
+            Self::Text(bytes) | Self::Unknown(bytes) => (bytes, 3),
+            Self::Binary { bytes, .. } => (bytes, 4),
+            Self::Uuid(value) => (b"", value as u64 ^ (value >> 64) as u64),
+        }
+    }
+}
+
+fn sized(out: &mut Vec<u8>, form: u32, bytes: &[u8]) {
+    out.extend_from_slice(&form.to_be_bytes());
+    out.extend_from_slice(&bytes.len().to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: &[u8] = b"abcdef00-1111-4111-8111-111111111111";
+    const V: u128 = 0xabcdef00_1111_4111_8111_111111111111;
+
+    #[test]
+    fn a_key_is_found_in_every_way_it_travels() {
+        let upper = K.to_ascii_uppercase();
+        for (value, column) in [
+            (Value::literal(K, Cast::None, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::literal(&upper, Cast::TextThenUuid, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::literal(K, Cast::UuidThenText, ColumnKind::Text), ColumnKind::Text),
+            (Value::parameter(&V.to_be_bytes(), true, 0, Cast::None, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(&V.to_be_bytes(), true, 2950, Cast::Uuid, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, true, 25, Cast::TextThenUuid, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, true, 0, Cast::TextThenUuid, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, false, 1043, Cast::Uuid, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, false, 2950, Cast::None, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, false, 0, Cast::None, ColumnKind::Uuid), ColumnKind::Uuid),
+            (Value::parameter(K, true, 0, Cast::None, ColumnKind::Text), ColumnKind::Text),
+        ] {
+            assert_eq!(value.uuid(column), Some(V), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn what_may_change_on_the_way_is_unknown() {
+        assert_eq!(Value::literal(K, Cast::Other, ColumnKind::Text), Value::Unknown(K));
+        assert_eq!(Value::parameter(K, true, 17, Cast::None, ColumnKind::Uuid), Value::Unknown(K));
+        assert_eq!(Value::parameter(b"short", true, 2950, Cast::None, ColumnKind::Uuid), Value::Unknown(b"short"));
+    }
+
+    #[test]
+    fn equality_is_that_of_the_column() {
+        let encoded = |value: Value, column| {
+            let mut out = Vec::new();
+            value.encode(column, &mut out).then_some(out)
+        };
+        let upper = K.to_ascii_uppercase();
+        assert_eq!(encoded(Value::Text(K), ColumnKind::Uuid), encoded(Value::Text(&upper), ColumnKind::Uuid));
+        assert_ne!(encoded(Value::Text(K), ColumnKind::Text), encoded(Value::Text(&upper), ColumnKind::Text));
+        assert_eq!(encoded(Value::Text(K), ColumnKind::Citext), encoded(Value::Text(&upper), ColumnKind::Citext));
+        assert_eq!(encoded(Value::Text(b"a  "), ColumnKind::Char), encoded(Value::Text(b"a"), ColumnKind::Char));
+        assert_eq!(encoded(Value::Uuid(V), ColumnKind::Text), encoded(Value::Text(K), ColumnKind::Text));
+        assert_ne!(encoded(Value::Text(b"1"), ColumnKind::Other), encoded(Value::Binary { bytes: b"1", oid: 0 }, ColumnKind::Other));
+        assert_eq!(encoded(Value::Unknown(b"1"), ColumnKind::Other), None);
+    }
+}

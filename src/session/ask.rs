@@ -1,0 +1,141 @@
+//! Questions of the proxy's own, asked on the client's connection while it is idle. Their replies are swallowed.
+
+use super::pipeline::{Due, Effects, Request};
+use super::{Session, scope};
+use crate::catalog::{self, Catalog};
+use crate::wire::reader::Reader;
+use crate::wire::{frame, tag::backend, tag::frontend};
+use std::sync::Arc;
+
+/// What the session needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The catalog of the database.
+    Catalog,
+    /// The session's search_path and temporary relations.
+    Scope,
+}
+
+/// What came back.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The text of the one column.
+    Told(Ask, String),
+    /// The server's error message.
+    Failed(Ask, String),
+}
+
+/// An exchange under way.
+#[derive(Debug, Default)]
+pub(super) struct OwnExchange {
+    ask: Option<Ask>,
+    text: Option<String>,
+    error: Option<String>,
+}
+
+/// Named, since an unnamed statement or a simple Query would destroy the client's.
+const NAME: &[u8] = b"untwin_catalog\0";
+
+impl Ask {
+    /// The SQL text.
+    #[must_use]
+    pub fn sql(self) -> &'static str {
+        match self {
+            Self::Catalog => catalog::LOAD,
+            Self::Scope => catalog::resolve::PROBE,
+        }
+    }
+}
+
+impl Session {
+    /// Whether the server can be asked something now: it has answered everything and no transaction is open.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.pipeline.is_empty() && self.transaction.block() == super::transaction::Block::Idle
+    }
+
+    /// Whether the snapshot of the catalog should be taken anew before the next statement.
+    #[must_use]
+    pub fn wants_catalog(&self) -> bool {
+        self.schema.reload
+    }
+
+    /// Whether names cannot be resolved until the session has been asked.
+    #[must_use]
+    pub fn wants_scope(&self) -> bool {
+        self.catalog.as_ref().is_some_and(|catalog| self.scope.should_ask(catalog.has_homonyms()))
+    }
+
+    /// Version of the snapshot the session works with.
+    #[must_use]
+    pub fn catalog_version(&self) -> Option<u64> {
+        self.catalog.as_ref().map(|catalog| catalog.version)
+    }
+
+    /// The bytes that ask; from now on the replies are swallowed until the exchange is over. Only to be
+    /// called while [`Self::is_idle`].
+    pub fn ask(&mut self, ask: Ask) -> Vec<u8> {
+        self.own_exchange = OwnExchange { ask: Some(ask), text: None, error: None };
+        self.message += 1;
+        let due = Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), effects: Effects::new() };
+        self.pipeline.push(due);
+        let mut out = Vec::with_capacity(ask.sql().len() + 128);
+        frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
+        frame::write(&mut out, frontend::PARSE, &[NAME, ask.sql().as_bytes(), b"\0\0\0"]);
+        frame::write(&mut out, frontend::BIND, &[NAME, NAME, b"\0\0\0\0\0\0"]);
+        frame::write(&mut out, frontend::EXECUTE, &[NAME, b"\0\0\0\0"]);
+        frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
+        frame::write(&mut out, frontend::SYNC, &[]);
+        out
+    }
+
+    /// A reply within the exchange; gives the answer when it is over.
+    pub(super) fn own_reply(&mut self, tag: u8, body: &[u8]) -> Option<Answer> {
+        match tag {
+            backend::DATA_ROW => self.own_exchange.text = single_column(body),
+            backend::ERROR => {
+                let message = crate::wire::message::error_field(body, b'M').unwrap_or_default();
+                self.own_exchange.error = Some(String::from_utf8_lossy(message).into_owned());
+            }
+            backend::READY => {
+                self.pipeline.ready();
+                let exchange = std::mem::take(&mut self.own_exchange);
+                let ask = exchange.ask?;
+                return Some(match (exchange.text, exchange.error) {
+                    (Some(text), None) => Answer::Told(ask, text),
+                    (_, error) => Answer::Failed(ask, error.unwrap_or_else(|| "no row came back".to_owned())),
+                });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The catalog as of now.
+    pub fn learn_catalog(&mut self, catalog: Arc<Catalog>) {
+        self.window.clear();
+        self.catalog = Some(catalog);
+        self.schema = super::Schema::default();
+    }
+
+    /// The catalog cannot be had for the time being: nothing is inspected without one.
+    pub fn forget_catalog(&mut self) {
+        self.window.clear();
+        self.catalog = None;
+        self.schema = super::Schema::default();
+    }
+
+    /// The session's own scope as of now.
+    pub fn learn_scope(&mut self, told: catalog::resolve::Told) {
+        let scope::SessionScope { .. } = &self.scope;
+        self.scope.learn(told);
+    }
+}
+
+/// The first column of a DataRow, as text.
+fn single_column(body: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(body);
+    reader.u16().filter(|&columns| columns >= 1)?;
+    let length = usize::try_from(reader.i32()?).ok()?;
+    Some(String::from_utf8_lossy(reader.take(length)?).into_owned())
+}

@@ -1,0 +1,260 @@
+//! COPY FROM STDIN: rows that come in pieces, after the statement.
+
+use super::inspect::{Asking, Planned, Resolved, RowsSeen};
+use super::pipeline::{Effects, Request};
+use super::{Carrier, Fact, Outcome, Session};
+use crate::carrier::Field;
+use crate::carrier::copy::{CARRY_LIMIT, CopyReader, Row, Status};
+use crate::key;
+use crate::rekey::rows::{Place, Slot, Supply};
+use crate::rekey::value::Value;
+use crate::rekey::window::Window;
+use crate::sql::lex::Options;
+use crate::sql::statement::{self, CopyFormat};
+use smallvec::SmallVec;
+
+/// A COPY whose rows are inspected.
+pub(super) struct CopyIn {
+    reader: CopyReader,
+    planned: Planned,
+    carrier: Carrier,
+    statement: u32,
+    guard: Option<u32>,
+    insert_frees: bool,
+}
+
+/// Whether COPY data is due from the client. A transaction does not end while it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CopyOpen {
+    #[default]
+    No,
+    /// The transaction may end with the data.
+    ByQuery,
+    /// The transaction may end with the Sync behind the data.
+    ByExecute,
+}
+
+/// What has to happen before COPY data may be forwarded.
+#[derive(Debug, Default)]
+pub struct CopyOutcome {
+    /// Up to this position in the client's byte stream nothing will change any more.
+    pub safe: u64,
+    /// Bytes to write at a position of the stream, once the facts are in the journal.
+    pub patches: Vec<(u64, SmallVec<[u8; 40]>)>,
+    /// To be written to the journal first.
+    pub facts: Vec<Fact>,
+    pub note: Option<&'static str>,
+}
+
+impl CopyOutcome {
+    pub fn clear(&mut self) {
+        self.patches.clear();
+        self.facts.clear();
+        self.note = None;
+    }
+}
+
+impl Session {
+    /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it.
+    pub(super) fn begin_copy(&mut self, copy: &statement::CopyIn, ordinal: u32, open: CopyOpen, obstacle: Option<&'static str>) {
+        self.copy = None;
+        self.copy_open = open;
+        let text = !matches!(copy.format, CopyFormat::Binary);
+        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals_obstacle().filter(|_| text && !self.literals.ascii_safe));
+        let begun = match obstacle {
+            Some(reason) => Err(reason),
+            None => self.plan_copy(copy, ordinal),
+        };
+        match begun {
+            Ok(copy) => self.copy = copy,
+            Err(reason) => {
+                self.around.counters.uninspected(reason);
+                self.copied_unseen(copy);
+            }
+        }
+        if obstacle.is_some() {
+            self.window.clear();
+        }
+        self.transaction.changed_data();
+    }
+
+    fn plan_copy(&self, copy: &statement::CopyIn, ordinal: u32) -> Result<Option<CopyIn>, &'static str> {
+        let table = match self.resolve(&copy.table) {
+            Resolved::Table(table) => table,
+            Resolved::New => return Ok(None),
+            Resolved::Unknown(reason) => return Err(reason),
+        };
+        if table.keys.is_empty() {
+            return if table.insert_frees { Err("trigger that may free keys") } else { Ok(None) };
+        }
+        // Without a column list COPY takes every column that is not generated.
+        let all: Vec<String>;
+        let columns = match &copy.columns {
+            Some(columns) => columns,
+            None => {
+                all = table.columns.iter().filter(|column| !column.generated).map(|column| column.name.clone()).collect();
+                &all
+            }
+        };
+        let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
+        Ok(Some(CopyIn {
+            reader: CopyReader::new(&copy.format, columns, CARRY_LIMIT),
+            carrier: match copy.format {
+                CopyFormat::Text { .. } => Carrier::CopyText,
+                CopyFormat::Csv { .. } => Carrier::CopyCsv,
+                CopyFormat::Binary => Carrier::CopyBinary,
+            },
+            statement: ordinal,
+            guard: self.transaction.guard(),
+            insert_frees: planned.plan.table.insert_frees,
+            planned,
+        }))
+    }
+
+    /// Rows go into a table unseen: its triggers may do what they do.
+    fn copied_unseen(&mut self, copy: &statement::CopyIn) {
+        match self.resolve(&copy.table) {
+            Resolved::Table(table) if !table.insert_frees => {}
+            Resolved::New => {}
+            _ => self.window.clear(),
+        }
+    }
+
+    /// The payload of a CopyData message, or a part of it; `at` is its position in the client's stream.
+    pub fn copy_data(&mut self, payload: &[u8], at: u64, outcome: &mut CopyOutcome) {
+        outcome.safe = at + payload.len() as u64;
+        if self.pipeline.is_skipping() {
+            return;
+        }
+        let Some(mut copy) = self.copy.take() else { return };
+        outcome.safe = self.copy_rows(&mut copy, outcome, |reader, rows| {
+            reader.feed(payload, at, &mut |row: Row<'_>| rows.row(row))
+        });
+        self.copy_continues(copy, outcome);
+    }
+
+    fn copy_rows<R>(
+        &mut self,
+        copy: &mut CopyIn,
+        outcome: &mut CopyOutcome,
+        read: impl FnOnce(&mut CopyReader, &mut CopyRows<'_>) -> R,
+    ) -> R {
+        let mut own = std::mem::take(&mut self.window);
+        let mut rows = CopyRows {
+            suspended: self.suspended(),
+            session: self,
+            planned: &copy.planned,
+            carrier: copy.carrier,
+            statement: copy.statement,
+            guard: copy.guard,
+            nothing: Window::default(),
+            own: &mut own,
+            outcome,
+        };
+        let result = read(&mut copy.reader, &mut rows);
+        self.window = own;
+        result
+    }
+
+    fn copy_continues(&mut self, copy: CopyIn, outcome: &mut CopyOutcome) {
+        if let Status::GaveUp(reason) = copy.reader.status() {
+            self.around.counters.uninspected(reason);
+            return;
+        }
+        let mut whole = Outcome::default();
+        self.check_limit(&mut whole);
+        outcome.note = outcome.note.or(whole.note);
+        if !self.over_limit {
+            self.copy = Some(copy);
+        }
+    }
+
+    /// Before CopyDone is forwarded: a last row may have been waiting for its end.
+    pub fn copy_done(&mut self, outcome: &mut CopyOutcome) {
+        outcome.safe = u64::MAX;
+        if self.pipeline.is_skipping() {
+            return;
+        }
+        let Some(mut copy) = self.copy.take() else { return };
+        self.copy_rows(&mut copy, outcome, |reader, rows| reader.finish(&mut |row: Row<'_>| rows.row(row)));
+        self.around.counters.inspected();
+        if copy.insert_frees {
+            self.window.clear();
+        }
+    }
+
+    /// CopyDone or CopyFail is forwarded.
+    pub(super) fn end_copy(&mut self) {
+        self.copy = None;
+        self.due(Request::CopyEnd, Effects::new());
+        if std::mem::take(&mut self.copy_open) == CopyOpen::ByQuery {
+            self.end_group();
+        }
+    }
+}
+
+/// The sink of one COPY's rows.
+struct CopyRows<'a> {
+    session: &'a mut Session,
+    planned: &'a Planned,
+    carrier: Carrier,
+    statement: u32,
+    guard: Option<u32>,
+    suspended: Option<&'static str>,
+    nothing: Window,
+    own: &'a mut Window,
+    outcome: &'a mut CopyOutcome,
+}
+
+impl CopyRows<'_> {
+    fn row(&mut self, row: Row<'_>) {
+        let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
+        let slots: SmallVec<[Slot<'_>; 16]> =
+            row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
+        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, bound: None };
+        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended };
+        let mut whole = Outcome::default();
+        RowsSeen {
+            session: self.session,
+            planned: self.planned,
+            asking,
+            window: &self.nothing,
+            own: self.own,
+            outcome: &mut whole,
+            carrier: Some(self.carrier),
+        }
+        .row(ordinal, &slots);
+        if whole.is_nothing() {
+            return;
+        }
+        self.outcome.facts.append(&mut whole.facts);
+        for edit in whole.edits {
+            let Some(old) = row.bytes.get(edit.range.clone()) else { continue };
+            let mut new: SmallVec<[u8; 40]> = SmallVec::from_slice(old);
+            if edit.binary {
+                new = SmallVec::from_slice(&edit.new.to_be_bytes());
+            } else {
+                key::overwrite(&mut new, edit.new);
+            }
+            for (at, piece) in row.pieces(edit.range.clone()) {
+                let piece = piece.start - edit.range.start..piece.end - edit.range.start;
+                self.outcome.patches.push((at, SmallVec::from_slice(new.get(piece).unwrap_or_default())));
+            }
+        }
+    }
+
+    fn slot<'r>(&self, field: Field, bytes: &'r [u8], input: usize) -> Slot<'r> {
+        let plan = &self.planned.plan;
+        let column = plan.inputs.get(input).and_then(|&column| plan.table.columns.get(column));
+        let kind = column.map_or(crate::catalog::model::ColumnKind::Other, |column| column.kind);
+        let (Some(range), Some(content)) = (field.range(), field.of(bytes)) else {
+            let value = if field == Field::Default { Value::Default } else { Value::Null };
+            return Slot { value, place: Place::Fixed("NULL") };
+        };
+        let binary = matches!(field, Field::Binary { .. });
+        match field {
+            Field::Escaped { .. } => Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") },
+            _ => Slot { value: Value::field(content, binary, kind), place: Place::Bind { range, binary } },
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What a statement does to the transaction, the window and the scope once it is run. The data it carries
+//! has been looked at before (see `inspect`).
+
+use super::pipeline::Effect;
+use super::inspect::Resolved;
+use super::transaction::BackTo;
+use super::Session;
+use crate::catalog::model::{Table, TableId};
+use crate::catalog::resolve::Resolution;
+use crate::sql::calls;
+use crate::sql::insert::{Conflict, Insert};
+use crate::sql::name::Name;
+use crate::sql::statement::Statement;
+use std::ops::Range;
+
+/// Settings that move how text is read.
+const LITERAL_SETTINGS: &[&str] = &["standard_conforming_strings", "client_encoding", "backslash_quote"];
+/// Settings that move what a value of the same spelling means, or which triggers fire.
+const VALUE_SETTINGS: &[&str] =
+    &["timezone", "datestyle", "intervalstyle", "session_replication_role", "lc_monetary", "xmloption", "bytea_output"];
+
+impl Session {
+    /// Runs a statement given by its text.
+    pub(super) fn after(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, ordinal: u32) -> Effect {
+        let options = self.options();
+        let effect = self.apply(statement, ordinal);
+        if needs_calls(statement) {
+            let called: Vec<Name> = calls::calls(text, range, options).collect();
+            self.called(&called, ordinal);
+        }
+        effect
+    }
+
+    /// Runs a statement, calls aside.
+    pub(super) fn apply(&mut self, statement: &Statement, ordinal: u32) -> Effect {
+        if self.failed_block && !ends_failure(statement) {
+            return Effect::None;
+        }
+        match statement {
+            Statement::Empty | Statement::Harmless | Statement::Select | Statement::Prepare { .. } => {}
+            Statement::Begin => self.transaction.begin(),
+            Statement::Commit { chain } => return self.end_transaction(true, *chain, Effect::Commit),
+            Statement::Rollback { chain } => return self.end_transaction(false, *chain, Effect::Rollback),
+            Statement::PrepareTransaction => return self.end_transaction(true, false, Effect::PrepareTransaction),
+            Statement::Savepoint(name) => self.transaction.savepoint(name, self.fates.recorded()),
+            Statement::Release(name) => self.transaction.release(name),
+            Statement::RollbackTo(name) => return self.roll_back_to(name),
+            Statement::Insert(inserts) => self.inserted(inserts),
+            Statement::Mixed { inserts, deletes, updates, merges } => {
+                self.inserted(inserts);
+                deletes.iter().for_each(|table| self.deleted(table));
+                updates.iter().for_each(|(table, columns)| self.updated(table, columns));
+                merges.iter().for_each(|table| self.merged(table));
+            }
+            Statement::CopyIn(_) => {}
+            Statement::CopyOther { into } => {
+                if let Some(table) = into {
+                    self.changed(table, |table| table.insert_frees, |_| &[]);
+                }
+            }
+            Statement::Delete(table) => self.deleted(table),
+            Statement::Update { table, columns } => self.updated(table, columns),
+            Statement::Merge(table) => self.merged(table),
+            Statement::Truncate { tables, cascade } => {
+                for table in tables {
+                    let reaches = |table: &Table| if *cascade { table.truncate_reaches.clone() } else { vec![table.id] };
+                    self.truncated(table, reaches);
+                }
+            }
+            Statement::Execute { .. } | Statement::Opaque | Statement::Unknown => self.opaque(),
+            Statement::Explain { analyze, .. } => {
+                if *analyze {
+                    self.opaque();
+                }
+            }
+            Statement::Deallocate(name) => self.statements.set(name.as_bytes(), self.message, None),
+            Statement::DeallocateAll => self.statements.close_all(self.message),
+            Statement::Set { local, name, values } => self.set(*local, name, values.as_deref(), ordinal),
+            Statement::ResetAll => self.reset_all(ordinal),
+            Statement::SetRole => self.scope.forget_path(ordinal),
+            Statement::DiscardAll => {
+                self.statements.close_all(self.message);
+                self.reset_all(ordinal);
+                self.scope.forget(ordinal);
+            }
+            Statement::DiscardOther => self.scope.forget(ordinal),
+            Statement::CreateRelation { name, temporary } => self.created(name, *temporary),
+            Statement::Ddl => self.schema_changed(ordinal),
+            Statement::Fetch => self.window.clear(),
+        }
+        Effect::None
+    }
+
+    fn end_transaction(&mut self, commit: bool, chain: bool, effect: Effect) -> Effect {
+        let committed = commit && !self.failed_block;
+        self.transaction.end(chain);
+        self.forget_transaction(committed);
+        effect
+    }
+
+    fn roll_back_to(&mut self, name: &str) -> Effect {
+        let blind = self.pipeline.earlier_group_is_due();
+        self.failed_block = false;
+        match self.transaction.roll_back_to(name, blind) {
+            BackTo::Savepoint { mark, facts } => {
+                self.window.roll_back_to(mark);
+                self.mode.roll_back_to(mark);
+                self.scope.roll_back_to(mark);
+                Effect::RollbackTo { from: facts }
+            }
+            BackTo::Unknown => {
+                self.window.clear();
+                self.scope.forget(self.transaction.statement());
+                Effect::None
+            }
+        }
+    }
+
+    /// Anything may have happened to keys and names.
+    pub(super) fn opaque(&mut self) {
+        self.window.clear();
+        self.transaction.changed_data();
+        self.scope.forget(self.transaction.statement());
+        self.literals.moving = true;
+        self.schema.distrust();
+    }
+
+    /// Names that look called: what user-defined volatile functions may have done, and `set_config`.
+    pub(super) fn called(&mut self, names: &[Name], ordinal: u32) {
+        let Some(catalog) = &self.catalog else { return };
+        if names.iter().any(|name| catalog.is_opaque_function(name)) {
+            self.window.clear();
+            self.transaction.changed_data();
+            self.scope.forget(ordinal);
+            self.literals.moving = true;
+        }
+        if names.iter().any(|name| name.name == "set_config") {
+            self.window.clear();
+            self.scope.forget_path(ordinal);
+            self.literals.moving = true;
+        }
+    }
+
+    fn inserted(&mut self, inserts: &[Insert]) {
+        self.transaction.changed_data();
+        for insert in inserts {
+            self.with(&insert.table, |session, table| {
+                if table.insert_frees {
+                    session.window.clear();
+                }
+                if let Some(Conflict::Update(columns)) = &insert.conflict {
+                    session.updated_known(table, columns);
+                }
+            });
+        }
+    }
+
+    fn deleted(&mut self, table: &Name) {
+        self.changed(table, |table| table.delete_frees, |table| &table.delete_reaches);
+    }
+
+    fn merged(&mut self, table: &Name) {
+        self.changed(table, |table| table.delete_frees || table.insert_frees || table.update_frees, |table| &table.delete_reaches);
+        self.changed(table, |_| false, |table| &table.update_reaches);
+    }
+
+    fn updated(&mut self, table: &Name, columns: &[String]) {
+        self.transaction.changed_data();
+        self.with(table, |session, table| session.updated_known(table, columns));
+    }
+
+    fn updated_known(&mut self, table: &Table, columns: &[String]) {
+        if table.update_frees {
+            return self.window.clear();
+        }
+        let in_key = |at: &usize| table.columns.get(*at).is_some_and(|column| columns.contains(&column.name));
+        if columns.is_empty() || table.keys.iter().any(|key| key.columns.iter().any(in_key)) {
+            self.free(&table.update_reaches);
+        }
+    }
+
+    fn truncated(&mut self, table: &Name, reaches: impl Fn(&Table) -> Vec<TableId>) {
+        self.transaction.changed_data();
+        self.with(table, |session, table| session.free(&reaches(table)));
+    }
+
+    fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {
+        self.transaction.changed_data();
+        self.with(table, |session, table| {
+            if frees(table) {
+                session.window.clear();
+            } else {
+                session.free(reaches(table));
+            }
+        });
+    }
+
+    /// Rows of these tables may be gone.
+    fn free(&mut self, tables: &[TableId]) {
+        let Some(catalog) = self.catalog.clone() else { return self.window.clear() };
+        for &id in tables {
+            let Some(table) = catalog.table(id) else { return self.window.clear() };
+            if table.delete_frees {
+                return self.window.clear();
+            }
+            table.keys.iter().for_each(|key| self.window.clear_index(key.index));
+        }
+    }
+
+    /// Does what a statement does to the table of this name. A table that was made since the snapshot, or is
+    /// temporary, holds no keys we know and has no trigger; if it is not certain which table is meant, any
+    /// key may be gone.
+    fn with(&mut self, name: &Name, act: impl FnOnce(&mut Self, &Table)) {
+        if self.window.is_empty() {
+            return;
+        }
+        match self.resolve(name) {
+            Resolved::Table(table) => act(self, &table),
+            Resolved::New => {}
+            Resolved::Unknown(_) => self.window.clear(),
+        }
+    }
+
+    fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
+        if name == "search_path" {
+            self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
+        } else if name == "untwin.mode" {
+            let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
+            self.mode.set(ordinal, local, values.map(|_| asked));
+        } else if LITERAL_SETTINGS.contains(&name) {
+            self.literals.moving = true;
+            self.literals.touched = true;
+        } else if VALUE_SETTINGS.contains(&name) {
+            self.window.clear();
+        } else if name == "role" || name == "session_authorization" {
+            self.scope.forget_path(ordinal);
+        }
+    }
+
+    fn reset_all(&mut self, ordinal: u32) {
+        self.window.clear();
+        self.scope.forget_path(ordinal);
+        self.mode.set(ordinal, false, None);
+        self.literals.moving = true;
+        self.literals.touched = true;
+    }
+
+    fn created(&mut self, name: &Name, temporary: bool) {
+        if temporary || name.schema.as_deref() == Some("pg_temp") {
+            self.scope.create_temporary(&name.name);
+        } else {
+            // A new table may stand in front of an older one of the same name.
+            self.schema.reload = true;
+            self.schema.distrusted |= self.bears_name(&name.name);
+        }
+    }
+
+    fn bears_name(&self, name: &str) -> bool {
+        let name = Name { schema: None, name: name.to_owned() };
+        let Some(catalog) = &self.catalog else { return true };
+        !matches!(catalog.resolve(&name, &self.scope.current()), Resolution::NotFound)
+    }
+
+    fn schema_changed(&mut self, ordinal: u32) {
+        self.window.clear();
+        self.transaction.changed_data();
+        self.scope.forget(ordinal);
+        self.schema.distrust();
+    }
+}
+
+/// Statements in which a call can happen, and whose calls are not part of what they do anyway.
+fn needs_calls(statement: &Statement) -> bool {
+    !matches!(
+        statement,
+        Statement::Empty
+            | Statement::Begin
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint(_)
+            | Statement::Release(_)
+            | Statement::RollbackTo(_)
+            | Statement::Set { .. }
+            | Statement::Prepare { .. }
+            | Statement::CopyIn(_)
+            | Statement::Opaque
+            | Statement::Unknown
+            | Statement::Ddl
+    )
+}
+
+/// What has an effect in a block that has failed.
+fn ends_failure(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_) | Statement::PrepareTransaction
+    )
+}

@@ -1,0 +1,247 @@
+//! The extended query protocol: Parse, Bind, Execute, Close, and the SQL statements of the same meaning.
+
+use super::copy::CopyOpen;
+use super::inspect::Asking;
+use super::pipeline::{Effect, Effects, Request};
+use super::prepared::Prepared;
+use super::{Edit, Outcome, Session};
+use crate::carrier::Field;
+use crate::carrier::bind::Bind;
+use crate::rekey::rows::{Bound, Supply};
+use crate::sql::name::Name;
+use crate::sql::split;
+use crate::sql::statement::Statement;
+use crate::wire::message::{Execute, Parse, Target};
+use crate::wire::{frame, tag::frontend};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The statement that a Bind is pointed at when the text it was prepared from has to change.
+const SUBSTITUTE: &[u8] = b"untwin_substitute\0";
+
+impl Session {
+    pub(super) fn parse(&mut self, body: &[u8]) {
+        let Some(parse) = Parse::read(body) else {
+            return self.parse_unread();
+        };
+        let text = body.get(parse.text.clone()).unwrap_or_default();
+        let prepared = if self.can_lex(text) {
+            let options = self.options();
+            let mut statements = split::statements(text, options);
+            match (statements.next(), statements.next()) {
+                (None, _) => Prepared::new(text, 0..0, options, parse.types),
+                (Some(range), None) => Prepared::new(text, range, options, parse.types),
+                (Some(_), Some(_)) => Prepared::unread(),
+            }
+        } else {
+            Prepared::unread()
+        };
+        self.statements.set(parse.name, self.message, Some(Arc::new(prepared)));
+        self.due(Request::Parse, Effects::new());
+    }
+
+    pub(super) fn parse_unread(&mut self) {
+        // Any name may have been prepared anew.
+        self.statements.close_all(self.message);
+        self.due(Request::Parse, Effects::new());
+    }
+
+    /// SQL `PREPARE`.
+    pub(super) fn prepare(&mut self, name: &str, text: &[u8], body: Range<usize>) {
+        let prepared = Prepared::new(text, body, self.options(), Vec::new());
+        self.statements.set(name.as_bytes(), self.message, Some(Arc::new(prepared)));
+    }
+
+    pub(super) fn bind(&mut self, body: &[u8], outcome: &mut Outcome) {
+        let Some(bind) = Bind::parse(body) else {
+            return self.bind_unread();
+        };
+        let prepared = self.statements.latest(bind.statement).cloned();
+        let mut claims = std::mem::take(&mut self.portals.bind(bind.portal).claims);
+        if let Some(prepared) = &prepared
+            && prepared.statement.inserts().is_some()
+        {
+            let mut fields = std::mem::take(&mut self.fields);
+            if bind.parameters(&mut fields).is_some() {
+                self.bind_insert(prepared, &bind, body, &fields, &mut claims, outcome);
+            } else {
+                self.around.counters.uninspected("malformed Bind");
+            }
+            self.fields = fields;
+        }
+        if let Some(portal) = self.portals.find(bind.portal) {
+            portal.claims = claims;
+            portal.prepared = prepared;
+        }
+        self.due(Request::Bind, Effects::new());
+    }
+
+    pub(super) fn bind_unread(&mut self) {
+        self.portals.clear();
+        self.due(Request::Bind, Effects::new());
+    }
+
+    fn bind_insert(
+        &mut self,
+        prepared: &Prepared,
+        bind: &Bind<'_>,
+        body: &[u8],
+        fields: &[Field],
+        claims: &mut crate::rekey::window::Window,
+        outcome: &mut Outcome,
+    ) {
+        let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
+        let supply = Supply { text: &prepared.text, options: prepared.options, bound: Some(bound) };
+        self.inspect_bound(prepared, supply, claims, outcome);
+        if fields.is_empty() && !outcome.edits.is_empty() {
+            self.substitute(prepared, bind, body, outcome);
+        }
+    }
+
+    /// The edits are in the text of a statement that is prepared already: prepares the text anew under a
+    /// name of our own and points the Bind at it. The two extra replies are swallowed.
+    fn substitute(&mut self, prepared: &Prepared, bind: &Bind<'_>, body: &[u8], outcome: &mut Outcome) {
+        let mut text = prepared.text.clone();
+        outcome.edits.drain(..).for_each(|edit: Edit| edit.apply(&mut text));
+        let mut types = Vec::with_capacity(2 + 4 * prepared.types.len());
+        types.extend_from_slice(&(prepared.types.len() as u16).to_be_bytes());
+        prepared.types.iter().for_each(|oid| types.extend_from_slice(&oid.to_be_bytes()));
+        // Behind the two names and their zero bytes.
+        let rest = body.get(bind.portal.len() + bind.statement.len() + 2..).unwrap_or_default();
+        let mut out = Vec::with_capacity(text.len() + body.len() + 128);
+        frame::write(&mut out, frontend::CLOSE, &[b"S", SUBSTITUTE]);
+        frame::write(&mut out, frontend::PARSE, &[SUBSTITUTE, &text, b"\0", &types]);
+        frame::write(&mut out, frontend::BIND, &[bind.portal, b"\0", SUBSTITUTE, rest]);
+        self.due(Request::Substituted, Effects::new());
+        self.due(Request::Substituted, Effects::new());
+        outcome.replacement = Some(out);
+    }
+
+    pub(super) fn execute_portal(&mut self, body: &[u8]) {
+        let portal = Execute::read(body).and_then(|execute| self.portals.find(execute.portal));
+        let effect = match portal {
+            None => {
+                self.statement_boundary();
+                self.opaque();
+                Effect::None
+            }
+            Some(portal) if portal.executed => {
+                // A portal that was suspended goes on.
+                Effect::None
+            }
+            Some(portal) => {
+                portal.executed = true;
+                match portal.prepared.clone() {
+                    None => {
+                        self.statement_boundary();
+                        self.opaque();
+                        Effect::None
+                    }
+                    Some(prepared) => {
+                        let mut claims = std::mem::take(&mut portal.claims);
+                        let effect = self.run_prepared(&prepared, &mut claims);
+                        // Gives the memory back for the next Bind.
+                        claims.clear();
+                        if let Some(portal) = Execute::read(body).and_then(|execute| self.portals.find(execute.portal)) {
+                            portal.claims = claims;
+                        }
+                        effect
+                    }
+                }
+            }
+        };
+        self.due(Request::Execute, Effects::from_slice(&[effect]));
+    }
+
+    fn run_prepared(&mut self, prepared: &Prepared, claims: &mut crate::rekey::window::Window) -> Effect {
+        if matches!(prepared.statement, Statement::Begin) {
+            return self.apply(&prepared.statement, 0);
+        }
+        let ordinal = self.statement_boundary();
+        if let Statement::CopyIn(copy) = &prepared.statement {
+            if !self.failed_block {
+                self.begin_copy(copy, ordinal, CopyOpen::ByExecute, None);
+            }
+            return Effect::None;
+        }
+        prepared.execute_again();
+        if !self.failed_block {
+            self.window.take_over(claims, ordinal);
+        }
+        let effect = self.apply(&prepared.statement, ordinal);
+        self.called(&prepared.calls, ordinal);
+        effect
+    }
+
+    pub(super) fn close(&mut self, body: &[u8]) {
+        match Target::read(body) {
+            Some(Target::Statement(name)) => self.statements.set(name, self.message, None),
+            Some(Target::Portal(name)) => self.portals.close(name),
+            None => {}
+        }
+        self.due(Request::Close, Effects::new());
+    }
+
+    /// SQL `EXECUTE name (args)`: the arguments are literals in this text.
+    pub(super) fn execute_prepared(
+        &mut self,
+        name: &str,
+        arguments: &[Range<usize>],
+        text: &[u8],
+        range: Range<usize>,
+        outcome: &mut Outcome,
+    ) -> Effect {
+        let prepared = self.statements.latest(name.as_bytes()).cloned();
+        let Some(prepared) = prepared.filter(|prepared| prepared.statement.inserts().is_some()) else {
+            let ordinal = self.statement_boundary();
+            return self.after(&Statement::Execute { name: name.to_owned(), arguments: Vec::new() }, text, range, ordinal);
+        };
+        let ordinal = self.statement_boundary();
+        if let Some(reason) = self.literals_obstacle() {
+            self.around.counters.uninspected(reason);
+        } else if !self.failed_block {
+            self.inspect_execute(&prepared, arguments, text, ordinal, outcome);
+        }
+        prepared.execute_again();
+        let effect = self.apply(&prepared.statement, ordinal);
+        let mut called = prepared.calls.clone();
+        called.extend(crate::sql::calls::calls(text, range, self.options()).collect::<Vec<Name>>());
+        self.called(&called, ordinal);
+        effect
+    }
+
+    fn inspect_execute(&mut self, prepared: &Prepared, arguments: &[Range<usize>], text: &[u8], ordinal: u32, outcome: &mut Outcome) {
+        // An argument that is a plain literal is a parameter in text format whose bytes stand in this text.
+        let Some(fields) = arguments.iter().map(|argument| argument_field(text, argument.clone(), self.options())).collect::<Option<Vec<_>>>()
+        else {
+            return self.around.counters.uninspected("expression as argument of EXECUTE");
+        };
+        let again = (fields.is_empty() && prepared.was_executed()).then_some("literal again");
+        let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
+        let supply = Supply { text: &prepared.text, options: prepared.options, bound: Some(bound) };
+        // The text of the prepared statement itself is out of reach here.
+        let out_of_reach = fields.is_empty().then_some("literal in PREPARE");
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended().or(again).or(out_of_reach) };
+        let mut own = std::mem::take(&mut self.window);
+        let nothing = crate::rekey::window::Window::default();
+        for insert in prepared.statement.inserts().unwrap_or_default() {
+            self.inspect_insert(insert, asking, &nothing, &mut own, outcome);
+        }
+        self.window = own;
+        self.check_limit(outcome);
+    }
+}
+
+/// An argument of EXECUTE as a parameter: positions are those of the text.
+fn argument_field(text: &[u8], argument: Range<usize>, options: crate::sql::lex::Options) -> Option<Field> {
+    use crate::sql::insert::{Cast, CellKind};
+    let cell = crate::sql::insert::cell(text, argument, options)?;
+    let (start, end) = (u32::try_from(cell.range.start).ok()?, u32::try_from(cell.range.end).ok()?);
+    match (cell.kind, cell.cast) {
+        (CellKind::String, Cast::None | Cast::Uuid | Cast::Text) | (CellKind::Number | CellKind::Bool, Cast::None) => {
+            Some(Field::Text { start, end })
+        }
+        (CellKind::Null, _) => Some(Field::Null),
+        _ => None,
+    }
+}

@@ -1,0 +1,426 @@
+//! One conversation between a client and its server, as a state machine over whole messages. Knows no
+//! socket and no clock; randomness and the catalog come in from outside.
+//!
+//! The client's side runs ahead of the server's (drivers pipeline), so the state is a model made from the
+//! order of messages; whenever nothing is outstanding, ReadyForQuery overrides it.
+
+mod ask;
+mod copy;
+mod execute;
+mod extended;
+mod fates;
+mod inspect;
+mod names;
+mod pipeline;
+mod prepared;
+mod replies;
+mod scope;
+mod simple;
+mod tracked;
+mod transaction;
+
+pub use ask::{Answer, Ask};
+pub use copy::CopyOutcome;
+pub use fates::Fate;
+pub use replies::Disposition;
+
+use crate::carrier::Field;
+use crate::catalog::Catalog;
+use crate::catalog::model::Table;
+use crate::key;
+use crate::live::counters::Counters;
+use crate::rekey::fresh::Entropy;
+use crate::rekey::judge::{Scratch, Twin};
+use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
+use crate::rekey::window::Window;
+use crate::sql::lex::Options;
+use crate::wire::startup::Parameters;
+use crate::wire::tag::frontend;
+use fates::Fates;
+use names::Names;
+use pipeline::{Due, Effects, Pipeline, Request};
+use prepared::{Portals, Prepared};
+use scope::SessionScope;
+use std::ops::Range;
+use std::sync::Arc;
+use tracked::Tracked;
+use transaction::Transaction;
+
+/// What a session needs from the process it runs in.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub policies: Arc<Policies>,
+    pub limits: Limits,
+    pub counters: Arc<Counters>,
+    /// Secret of the process, for hashes of tuples and rows.
+    pub seed: u64,
+}
+
+/// How a message is to be handed to [`Session::client_message`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Complete, before any byte of it is forwarded.
+    Whole,
+    /// Not at all: its bytes are forwarded as they come.
+    Pass,
+    /// As COPY data, piece by piece: [`Session::copy_data`].
+    CopyData,
+    /// Too large to be held: [`Session::too_large`], then as it comes.
+    TooLarge,
+}
+
+/// What carries a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Literal,
+    Parameter,
+    Array,
+    CopyText,
+    CopyCsv,
+    CopyBinary,
+    Json,
+}
+
+impl Carrier {
+    /// The name in the journal.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Literal => "literal",
+            Self::Parameter => "parameter",
+            Self::Array => "array",
+            Self::CopyText => "copy_text",
+            Self::CopyCsv => "copy_csv",
+            Self::CopyBinary => "copy_binary",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// A twin, ready for the journal.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// Ordinal in the session, by which its fate will be told.
+    pub ordinal: u64,
+    pub table: Arc<Table>,
+    pub twin: Twin,
+    /// Ordinal of the statement in its transaction.
+    pub statement: u32,
+    pub carrier: Carrier,
+    /// Column of the key (position in `Table::columns`).
+    pub column: usize,
+}
+
+/// A key to be written over another, in the message that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// Within the message's body.
+    pub range: Range<usize>,
+    pub new: u128,
+    pub binary: bool,
+}
+
+impl Edit {
+    /// Overwrites the key. Ranges come from reading the same body; one that does not fit changes nothing.
+    pub fn apply(&self, body: &mut [u8]) {
+        let Some(spelling) = body.get_mut(self.range.clone()) else { return };
+        if self.binary {
+            if let Ok(bytes) = <&mut [u8; 16]>::try_from(spelling) {
+                *bytes = self.new.to_be_bytes();
+            }
+        } else {
+            key::overwrite(spelling, self.new);
+        }
+    }
+}
+
+/// What has to happen before a message may be forwarded.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// To be applied once the facts are in the journal.
+    pub edits: Vec<Edit>,
+    /// To be written to the journal first.
+    pub facts: Vec<Fact>,
+    /// Bytes to send instead of the message, once the facts are in the journal.
+    pub replacement: Option<Vec<u8>>,
+    /// Something the journal should say of the whole session.
+    pub note: Option<&'static str>,
+}
+
+impl Outcome {
+    /// Whether the message can be forwarded as it is, with nothing to record.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.edits.is_empty() && self.facts.is_empty() && self.replacement.is_none() && self.note.is_none()
+    }
+
+    pub fn clear(&mut self) {
+        self.edits.clear();
+        self.facts.clear();
+        self.replacement = None;
+        self.note = None;
+    }
+}
+
+/// The state of one session.
+pub struct Session {
+    around: Surroundings,
+    user: String,
+    database: String,
+    policy: Arc<SessionPolicy>,
+    catalog: Option<Arc<Catalog>>,
+    schema: Schema,
+    scope: SessionScope,
+    mode: Tracked<Option<Mode>>,
+    literals: Literals,
+    transaction: Transaction,
+    /// The block is known to have failed: only its end, or going back to a savepoint, does anything.
+    failed_block: bool,
+    window: Window,
+    /// The keys of this transaction went past a limit.
+    over_limit: bool,
+    fates: Fates,
+    pipeline: Pipeline,
+    statements: Names<Arc<Prepared>>,
+    portals: Portals,
+    copy: Option<copy::CopyIn>,
+    copy_open: copy::CopyOpen,
+    /// Reused for the parameters of a Bind.
+    fields: Vec<Field>,
+    own_exchange: ask::OwnExchange,
+    /// Messages handed in so far.
+    message: u64,
+    entropy: Box<dyn Entropy + Send>,
+    scratch: Scratch,
+    twins: Vec<Twin>,
+    settled: Vec<(u64, Fate)>,
+}
+
+/// How far the snapshot of the catalog can be trusted, after the session's own statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Schema {
+    /// A table that the snapshot describes may have changed.
+    distrusted: bool,
+    /// The snapshot should be taken anew.
+    reload: bool,
+}
+
+impl Schema {
+    fn distrust(&mut self) {
+        *self = Self { distrusted: true, reload: true };
+    }
+}
+
+/// Whether literals can be read: as the server last reported, and as a SET on its way may change it.
+#[derive(Clone, Copy, Debug)]
+struct Literals {
+    standard_strings: bool,
+    ascii_safe: bool,
+    /// A SET that moves one of them has not been answered yet.
+    moving: bool,
+    /// One of them was set in the current transaction, so its end may move it back.
+    touched: bool,
+}
+
+impl Session {
+    /// A session that has just logged in, outside a transaction, with nothing outstanding.
+    #[must_use]
+    pub fn new(parameters: &Parameters, around: Surroundings, entropy: Box<dyn Entropy + Send>) -> Self {
+        let policy = around.policies.for_session(&parameters.user, &parameters.database, &parameters.application);
+        let asked = parameters.mode.as_deref().and_then(|mode| mode.parse().ok());
+        let mut transaction = Transaction::default();
+        transaction.ready(false);
+        Self {
+            policy: Arc::new(policy),
+            user: parameters.user.clone(),
+            database: parameters.database.clone(),
+            around,
+            catalog: None,
+            schema: Schema::default(),
+            scope: SessionScope::default(),
+            mode: Tracked::new(asked),
+            literals: Literals { standard_strings: true, ascii_safe: true, moving: false, touched: false },
+            transaction,
+            failed_block: false,
+            window: Window::default(),
+            over_limit: false,
+            fates: Fates::default(),
+            pipeline: Pipeline::default(),
+            statements: Names::default(),
+            portals: Portals::default(),
+            copy: None,
+            copy_open: copy::CopyOpen::No,
+            fields: Vec::new(),
+            own_exchange: ask::OwnExchange::default(),
+            message: 0,
+            entropy,
+            scratch: Scratch::default(),
+            twins: Vec::new(),
+            settled: Vec::new(),
+        }
+    }
+
+    /// How a message with this tag and body length (in bytes) is to be handed in.
+    #[must_use]
+    pub fn wants(&self, tag: u8, body: usize) -> Want {
+        match tag {
+            frontend::COPY_DATA if self.copy.is_some() => Want::CopyData,
+            frontend::QUERY | frontend::PARSE | frontend::BIND => {
+                if body as u64 > self.around.limits.statement_bytes { Want::TooLarge } else { Want::Whole }
+            }
+            frontend::EXECUTE | frontend::CLOSE | frontend::DESCRIBE => {
+                if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
+            }
+            frontend::SYNC | frontend::COPY_DONE | frontend::COPY_FAIL | frontend::FUNCTION_CALL => {
+                if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
+            }
+            _ => Want::Pass,
+        }
+    }
+
+    /// A whole message from the client, before it is forwarded. What is to be done goes into `outcome`.
+    pub fn client_message(&mut self, tag: u8, body: &[u8], outcome: &mut Outcome) {
+        self.message += 1;
+        if self.pipeline.is_skipping() && !matches!(tag, frontend::SYNC) {
+            return;
+        }
+        match tag {
+            frontend::QUERY => self.query(body, outcome),
+            frontend::PARSE => self.parse(body),
+            frontend::BIND => self.bind(body, outcome),
+            frontend::EXECUTE => self.execute_portal(body),
+            frontend::CLOSE => self.close(body),
+            frontend::DESCRIBE => self.due(Request::Describe, Effects::new()),
+            frontend::SYNC => self.sync(),
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.end_copy(),
+            frontend::FUNCTION_CALL => {
+                self.statement_boundary();
+                self.opaque();
+                self.due(Request::FunctionCall, Effects::new());
+                self.end_group();
+            }
+            _ => {}
+        }
+    }
+
+    /// A message of a wanted tag that is too large to be held passes by: anything may have happened in it.
+    pub fn too_large(&mut self, tag: u8) {
+        self.message += 1;
+        if self.pipeline.is_skipping() {
+            return;
+        }
+        self.around.counters.uninspected("statement too large");
+        match tag {
+            frontend::QUERY | frontend::FUNCTION_CALL => {
+                self.statement_boundary();
+                self.opaque();
+                self.due(Request::Query, Effects::new());
+                self.end_group();
+            }
+            frontend::PARSE => self.parse_unread(),
+            frontend::BIND => self.bind_unread(),
+            frontend::EXECUTE => {
+                self.statement_boundary();
+                self.opaque();
+                self.due(Request::Execute, Effects::new());
+            }
+            frontend::CLOSE => self.due(Request::Close, Effects::new()),
+            frontend::DESCRIBE => self.due(Request::Describe, Effects::new()),
+            frontend::COPY_DONE | frontend::COPY_FAIL => self.end_copy(),
+            frontend::SYNC => self.sync(),
+            _ => {}
+        }
+    }
+
+    /// The journal could not take the facts of the last outcome: nothing of it was applied. Without a
+    /// record there is no rewrite, so the keys it spoke of are forgotten.
+    pub fn journal_failed(&mut self) {
+        self.window.clear();
+        self.portals.forget_claims();
+        self.over_limit = true;
+    }
+
+    /// Fates that have become known, since the last time this was asked.
+    pub fn settled(&mut self) -> std::vec::Drain<'_, (u64, Fate)> {
+        self.settled.drain(..)
+    }
+
+    /// The connection is gone: tells the fate of everything still open.
+    pub fn lost(&mut self) -> std::vec::Drain<'_, (u64, Fate)> {
+        // An implicit transaction commits without a COMMIT of its own.
+        let implicit = self.transaction.block() != transaction::Block::Explicit && !self.pipeline.is_empty();
+        self.fates.lost(implicit || self.pipeline.commit_is_due(), &mut self.settled);
+        self.settled()
+    }
+
+    /// Keys live in the current transaction.
+    #[must_use]
+    pub fn live_keys(&self) -> usize {
+        self.window.len()
+    }
+
+    fn due(&mut self, request: Request, effects: Effects) {
+        let due = Due { request, message: self.message, facts: self.fates.recorded(), effects };
+        self.pipeline.push(due);
+    }
+
+    fn sync(&mut self) {
+        self.due(Request::Sync, Effects::new());
+        if self.copy_open == copy::CopyOpen::No {
+            self.end_group();
+        }
+    }
+
+    /// Sync, or the end of a Query: an implicit transaction ends with it.
+    fn end_group(&mut self) {
+        if self.transaction.end_group() {
+            self.forget_transaction(true);
+        }
+    }
+
+    /// The transaction is over: its keys are no longer live, its local settings no longer hold.
+    fn forget_transaction(&mut self, committed: bool) {
+        self.window.clear();
+        self.over_limit = false;
+        self.portals.clear();
+        self.failed_block = false;
+        self.literals.moving |= std::mem::take(&mut self.literals.touched);
+        if committed {
+            self.mode.commit();
+            self.scope.commit();
+        } else {
+            self.mode.roll_back();
+            self.scope.roll_back();
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { standard_conforming_strings: self.literals.standard_strings }
+    }
+
+    /// Why literals cannot be inspected now.
+    fn literals_obstacle(&self) -> Option<&'static str> {
+        if self.literals.moving {
+            Some("literal rules are changing")
+        } else if !self.literals.standard_strings {
+            Some("standard_conforming_strings is off")
+        } else if !self.literals.ascii_safe {
+            Some("client encoding is not ASCII-safe")
+        } else {
+            None
+        }
+    }
+
+    /// Whether text of this content can be cut into tokens reliably at the moment.
+    fn can_lex(&self, text: &[u8]) -> bool {
+        (self.literals.ascii_safe && !self.literals.moving || text.is_ascii())
+            && (!self.literals.moving || memchr::memchr(b'\\', text).is_none())
+    }
+
+    fn mode(&self, configured: Mode) -> Mode {
+        self.mode.current().map_or(configured, |asked| configured.or_more_careful(asked))
+    }
+}
+
+/// Messages other than statements and their data are short; Postgres refuses longer ones.
+const MAX_SMALL_BODY: usize = 10_000;

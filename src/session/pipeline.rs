@@ -1,0 +1,251 @@
+//! Which replies are still due, in order. Knows when a reply belongs to which message, and nothing of SQL.
+
+use std::collections::VecDeque;
+
+/// A message the server has yet to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub request: Request,
+    /// Ordinal of the message in its session.
+    pub message: u64,
+    /// Facts (twins) recorded when the message had been handled: see `fates`.
+    pub facts: u64,
+    /// What its completion means for the transaction, one entry a statement (a Query may hold many).
+    pub effects: Effects,
+}
+
+/// What kind of message, as far as its replies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    Parse,
+    Bind,
+    Describe,
+    Execute,
+    Close,
+    Sync,
+    Query,
+    FunctionCall,
+    /// CopyDone or CopyFail: has no reply of its own.
+    CopyEnd,
+    /// A Parse or Close that the client did not send: its reply is swallowed.
+    Substituted,
+    /// A Sync that ends an exchange of the proxy's own; everything up to its ReadyForQuery is swallowed.
+    Own,
+}
+
+/// What the completion of a statement means for facts recorded before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    None,
+    /// COMMIT, if its tag does not say ROLLBACK.
+    Commit,
+    Rollback,
+    /// ROLLBACK TO: facts from this ordinal on are gone.
+    RollbackTo { from: u64 },
+    PrepareTransaction,
+}
+
+/// Effects of the statements of one message. Nearly always none or one.
+pub type Effects = smallvec::SmallVec<[Effect; 1]>;
+
+/// The queue of messages not yet answered.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    due: VecDeque<Due>,
+    /// Statements of the Query at the front that are complete.
+    completed: usize,
+    /// The server reads a COPY: Sync and Flush have no effect until the client ends it.
+    copying: bool,
+    /// An error came, and the client has not sent the Sync that ends the skipping.
+    skipping: bool,
+}
+
+impl Pipeline {
+    /// Whether every message has been answered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.due.is_empty() && !self.skipping
+    }
+
+    /// Messages sent now are skipped by the server, up to the next Sync.
+    #[must_use]
+    pub fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
+    /// Whether a Sync or Query before the last message is unanswered: the client runs ahead of more than
+    /// its current group.
+    #[must_use]
+    pub fn earlier_group_is_due(&self) -> bool {
+        self.due.iter().any(|due| matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall))
+    }
+
+    /// A message was sent.
+    pub fn push(&mut self, due: Due) {
+        match due.request {
+            Request::Sync if self.copying => return,
+            Request::Sync => self.skipping = false,
+            Request::CopyEnd => self.copying = false,
+            _ if self.skipping => return,
+            _ => {}
+        }
+        self.due.push_back(due);
+    }
+
+    /// The server waits for COPY data: Syncs sent before the end of the data are never answered.
+    pub fn copy_in(&mut self) {
+        let ended = self.due.iter().position(|due| due.request == Request::CopyEnd);
+        let end = ended.unwrap_or(self.due.len());
+        let mut at = 0;
+        self.due.retain(|due| {
+            let keep = at >= end || due.request != Request::Sync;
+            at += 1;
+            keep
+        });
+        self.copying = ended.is_none();
+    }
+
+    /// A reply that answers one message of the extended protocol. Gives the message.
+    pub fn answered(&mut self) -> Option<Due> {
+        self.drop_copy_ends();
+        match self.due.front()?.request {
+            Request::Query | Request::FunctionCall | Request::Sync => None,
+            _ => self.due.pop_front(),
+        }
+    }
+
+    /// A statement is complete: of the Query at the front, or the Execute there. Gives its effect and the
+    /// facts recorded up to then.
+    pub fn completed(&mut self) -> Option<(Effect, u64)> {
+        self.drop_copy_ends();
+        let front = self.due.front()?;
+        if front.request == Request::Query {
+            let effect = front.effects.get(self.completed).copied().unwrap_or(Effect::None);
+            self.completed += 1;
+            return Some((effect, front.facts));
+        }
+        let due = self.answered()?;
+        Some((due.effects.first().copied().unwrap_or(Effect::None), due.facts))
+    }
+
+    /// An error: gives the range of messages that the server skips because of it, if there are any.
+    pub fn failed(&mut self) -> Option<std::ops::RangeInclusive<u64>> {
+        self.copying = false;
+        self.drop_copy_ends();
+        let front = self.due.front()?;
+        let first = front.message;
+        if matches!(front.request, Request::Query | Request::FunctionCall) {
+            return Some(first..=first);
+        }
+        if front.request == Request::Sync {
+            return None;
+        }
+        let end = self.due.iter().position(|due| matches!(due.request, Request::Sync | Request::Own));
+        self.skipping = end.is_none();
+        let skipped = end.unwrap_or(self.due.len());
+        let last = self.due.drain(..skipped).next_back().map_or(first, |due| due.message);
+        Some(first..=last)
+    }
+
+    /// ReadyForQuery: gives the Sync, Query or FunctionCall that it answers.
+    pub fn ready(&mut self) -> Option<Due> {
+        self.completed = 0;
+        while let Some(due) = self.due.pop_front() {
+            if matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall | Request::Own) {
+                self.drop_copy_ends();
+                return Some(due);
+            }
+        }
+        None
+    }
+
+    /// What the next reply answers.
+    #[must_use]
+    pub fn front(&self) -> Option<Request> {
+        self.due.front().map(|due| due.request)
+    }
+
+    /// What the next reply answers is a Describe.
+    #[must_use]
+    pub fn front_is_describe(&self) -> bool {
+        self.front() == Some(Request::Describe)
+    }
+
+    /// Whether a COMMIT, or PREPARE TRANSACTION, is among the unanswered.
+    #[must_use]
+    pub fn commit_is_due(&self) -> bool {
+        let commits = |effect: &Effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
+        self.due.iter().any(|due| due.effects.iter().any(commits))
+    }
+
+    fn drop_copy_ends(&mut self) {
+        while self.due.pop_front_if(|due| due.request == Request::CopyEnd).is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipeline(requests: &[Request]) -> Pipeline {
+        let mut pipeline = Pipeline::default();
+        for (message, &request) in requests.iter().enumerate() {
+            pipeline.push(Due { request, message: message as u64, facts: 0, effects: Effects::new() });
+        }
+        pipeline
+    }
+
+    #[test]
+    fn an_error_skips_to_the_next_sync() {
+        let mut pipeline = pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync, Request::Query]);
+        pipeline.answered();
+        assert_eq!(pipeline.failed(), Some(1..=2));
+        assert_eq!(pipeline.ready().map(|due| due.message), Some(3));
+        assert_eq!(pipeline.ready().map(|due| due.message), Some(4));
+        assert!(pipeline.is_empty());
+    }
+
+    #[test]
+    fn an_error_before_the_sync_is_sent_skips_what_follows() {
+        let mut pipeline = pipeline(&[Request::Parse]);
+        assert_eq!(pipeline.failed(), Some(0..=0));
+        assert!(pipeline.is_skipping() && !pipeline.is_empty());
+        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, effects: Effects::new() });
+        assert_eq!(pipeline.ready().map(|due| due.message), Some(2));
+        assert!(pipeline.is_empty());
+    }
+
+    #[test]
+    fn a_sync_sent_during_a_copy_is_never_answered() {
+        let mut pipeline = pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync]);
+        pipeline.answered();
+        pipeline.answered();
+        pipeline.copy_in();
+        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, effects: Effects::new() });
+        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, effects: Effects::new() });
+        pipeline.completed();
+        assert_eq!(pipeline.ready().map(|due| due.message), Some(6));
+        assert!(pipeline.is_empty());
+    }
+
+    #[test]
+    fn a_copy_whose_data_came_early_keeps_the_sync_after_it() {
+        let mut pipeline = pipeline(&[Request::Bind, Request::Execute, Request::CopyEnd, Request::Sync]);
+        pipeline.answered();
+        pipeline.copy_in();
+        pipeline.completed();
+        assert_eq!(pipeline.ready().map(|due| due.message), Some(3));
+    }
+
+    #[test]
+    fn every_statement_of_a_query_has_its_effect() {
+        let mut pipeline = Pipeline::default();
+        let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
+        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, effects });
+        assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
+        assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
+        assert!(!pipeline.is_empty());
+    }
+}

@@ -1,0 +1,211 @@
+//! What is kept of a prepared statement and of a portal.
+
+use crate::catalog::Catalog;
+use crate::rekey::window::Window;
+use crate::sql::calls;
+use crate::sql::insert::{Array, CellKind, Document, Insert, Output, RowScanner, Source};
+use crate::sql::lex::Options;
+use crate::sql::name::Name;
+use crate::sql::statement::{self, Statement};
+use hashbrown::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A statement that was parsed: its facts, and its text where that is still needed.
+#[derive(Debug)]
+pub struct Prepared {
+    pub statement: Statement,
+    /// The whole text, kept for statements that hold data.
+    pub text: Box<[u8]>,
+    pub options: Options,
+    /// Declared parameter types.
+    pub types: Vec<u32>,
+    /// Parameters that feed several rows or something besides rows, sorted.
+    pub shared: Vec<u16>,
+    /// What the text seems to call.
+    pub calls: Vec<Name>,
+    /// Literal keys of the text have been inserted once.
+    executed: AtomicBool,
+}
+
+impl Prepared {
+    /// Reads the facts of one statement in `text`.
+    #[must_use]
+    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>) -> Self {
+        let statement = statement::classify(text, range.clone(), options);
+        let mut prepared = Self {
+            text: Box::default(),
+            options,
+            types,
+            shared: Vec::new(),
+            calls: calls::calls(text, range.clone(), options).collect(),
+            executed: AtomicBool::new(false),
+            statement,
+        };
+        if let Some(inserts) = prepared.statement.inserts() {
+            prepared.shared = shared_parameters(text, range, options, inserts);
+            prepared.text = text.into();
+        }
+        prepared
+    }
+
+    /// A statement that could not be read: anything may happen in it.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self {
+            statement: Statement::Unknown,
+            text: Box::default(),
+            options: Options { standard_conforming_strings: true },
+            types: Vec::new(),
+            shared: Vec::new(),
+            calls: Vec::new(),
+            executed: AtomicBool::new(false),
+        }
+    }
+
+    /// Marks the statement as executed; gives whether it had been before.
+    pub fn execute_again(&self) -> bool {
+        self.executed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it was executed before.
+    #[must_use]
+    pub fn was_executed(&self) -> bool {
+        self.executed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the statement calls something that may do anything.
+    #[must_use]
+    pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
+        self.calls.iter().any(|name| catalog.is_opaque_function(name))
+    }
+}
+
+/// A parameter may be given another value only if it feeds one row and nothing else.
+fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts: &[Insert]) -> Vec<u16> {
+    /// The row a parameter feeds, and how often it stands there.
+    struct Use {
+        row: usize,
+        count: usize,
+        several: bool,
+    }
+    let mut uses: HashMap<u16, Use> = HashMap::new();
+    let mut row = 0;
+    let mut note = |number: u16, row: usize| {
+        let seen = uses.entry(number).or_insert(Use { row, count: 0, several: false });
+        seen.count += 1;
+        seen.several |= seen.row != row;
+    };
+    for insert in inserts {
+        match &insert.source {
+            Source::Values { rows } | Source::DerivedValues { rows, .. } => {
+                let mut scanner = RowScanner::new(text, rows.clone(), options);
+                let mut cells = Vec::new();
+                while scanner.next_row(&mut cells).is_some() {
+                    row += 1;
+                    for cell in &cells {
+                        if let CellKind::Param(number) = cell.kind {
+                            note(number, row);
+                        }
+                    }
+                }
+            }
+            Source::Selects { rows } => {
+                for cells in rows {
+                    row += 1;
+                    for cell in cells {
+                        if let CellKind::Param(number) = cell.kind {
+                            note(number, row);
+                        }
+                    }
+                }
+            }
+            Source::Unnest { arrays, outputs } => {
+                row += 1;
+                for (index, array) in arrays.iter().enumerate() {
+                    let used = outputs.iter().any(|output| matches!(output, Output::Column { index: at, .. } if *at == index));
+                    if let (Array::Param(number), true) = (array, used) {
+                        note(*number, row);
+                    }
+                }
+            }
+            Source::Json { document: Document::Param(number), .. } => {
+                row += 1;
+                note(*number, row);
+            }
+            Source::DefaultValues | Source::Json { .. } | Source::Uninspected(_) => row += 1,
+        }
+    }
+    let mut shared: Vec<u16> = uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
+    let mut total: HashMap<u16, usize> = HashMap::new();
+    for number in calls::parameters(text, range, options) {
+        *total.entry(number).or_default() += 1;
+    }
+    shared.extend(uses.iter().filter(|(number, seen)| total.get(*number) != Some(&seen.count)).map(|(&number, _)| number));
+    shared.sort_unstable();
+    shared.dedup();
+    shared
+}
+
+/// A bound statement. The unnamed portal is kept between uses, so that its memory is used again.
+#[derive(Debug, Default)]
+pub struct Portal {
+    pub prepared: Option<Arc<Prepared>>,
+    /// What its rows claim once it is executed.
+    pub claims: Window,
+    pub executed: bool,
+}
+
+/// Portals by name.
+#[derive(Debug, Default)]
+pub struct Portals {
+    unnamed: Portal,
+    named: HashMap<Box<[u8]>, Portal>,
+}
+
+/// More named portals than this are not followed; their statements are then unknown.
+const MAX_PORTALS: usize = 10_000;
+
+impl Portals {
+    /// The portal that a Bind makes, emptied.
+    pub fn bind(&mut self, name: &[u8]) -> &mut Portal {
+        let portal = if name.is_empty() {
+            &mut self.unnamed
+        } else {
+            if self.named.len() >= MAX_PORTALS {
+                self.named.clear();
+            }
+            self.named.entry(name.into()).or_default()
+        };
+        portal.claims.clear();
+        portal.prepared = None;
+        portal.executed = false;
+        portal
+    }
+
+    /// The portal that an Execute runs.
+    pub fn find(&mut self, name: &[u8]) -> Option<&mut Portal> {
+        if name.is_empty() { Some(&mut self.unnamed) } else { self.named.get_mut(name) }
+    }
+
+    pub fn close(&mut self, name: &[u8]) {
+        if name.is_empty() {
+            self.unnamed.prepared = None;
+            self.unnamed.claims.clear();
+        } else {
+            self.named.remove(name);
+        }
+    }
+
+    /// Portals end with their transaction.
+    pub fn clear(&mut self) {
+        self.close(b"");
+        self.named.clear();
+    }
+
+    pub fn forget_claims(&mut self) {
+        self.unnamed.claims.clear();
+        self.named.values_mut().for_each(|portal| portal.claims.clear());
+    }
+}

@@ -1,0 +1,127 @@
+//! The server's side of the conversation: what its replies say of the messages before them.
+
+use super::ask::Answer;
+use super::pipeline::Request;
+use super::{Literals, Session};
+use crate::wire::message;
+use crate::wire::tag::backend;
+use std::sync::Arc;
+
+/// What becomes of a message from the server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Disposition {
+    Relay,
+    /// The reply to something the client did not send.
+    Swallow,
+    /// Likewise, and it ends an exchange of the proxy's own.
+    Answered(Answer),
+}
+
+/// SQLSTATEs that may mean that the snapshot of the catalog is old: undefined table, undefined column,
+/// feature not supported (ON CONFLICT and partitions).
+const STALE: &[&[u8]] = &[b"42P01", b"42703"];
+
+impl Session {
+    /// Whether the body of a message with this tag must be complete before it is handed in.
+    #[must_use]
+    pub fn reads_reply(&self, tag: u8) -> bool {
+        match tag {
+            backend::COMMAND_COMPLETE | backend::ERROR | backend::READY | backend::PARAMETER_STATUS => true,
+            backend::DATA_ROW | backend::ROW_DESCRIPTION => self.pipeline.front() == Some(Request::Own),
+            _ => self.pipeline.front() == Some(Request::Own),
+        }
+    }
+
+    /// A message from the server. `body` is complete where [`Self::reads_reply`] says so, else empty.
+    pub fn server_message(&mut self, tag: u8, body: &[u8]) -> Disposition {
+        let asynchronous = matches!(tag, backend::NOTICE | backend::NOTIFICATION | backend::PARAMETER_STATUS);
+        if self.pipeline.front() == Some(Request::Own) && !asynchronous {
+            return self.own_reply(tag, body).map_or(Disposition::Swallow, Disposition::Answered);
+        }
+        match tag {
+            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE => return self.answered(),
+            backend::ROW_DESCRIPTION | backend::NO_DATA if self.pipeline.front_is_describe() => {
+                self.pipeline.answered();
+            }
+            backend::COMMAND_COMPLETE => self.completed(body),
+            backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => self.completed(b""),
+            backend::COPY_IN_RESPONSE => self.pipeline.copy_in(),
+            backend::ERROR => self.failed(body),
+            backend::READY => self.ready(body.first().copied()),
+            backend::PARAMETER_STATUS => self.parameter(body),
+            _ => {}
+        }
+        Disposition::Relay
+    }
+
+    fn answered(&mut self) -> Disposition {
+        match self.pipeline.answered() {
+            Some(due) if due.request == Request::Substituted => Disposition::Swallow,
+            Some(due) => {
+                self.statements.confirm(due.message);
+                Disposition::Relay
+            }
+            None => Disposition::Relay,
+        }
+    }
+
+    fn completed(&mut self, tag: &[u8]) {
+        let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
+        if let Some((effect, facts)) = self.pipeline.completed() {
+            self.fates.completed(effect, tag, facts, &mut self.settled);
+        }
+    }
+
+    fn failed(&mut self, body: &[u8]) {
+        self.fates.failed();
+        self.copy = None;
+        self.copy_open = super::copy::CopyOpen::No;
+        if let Some(skipped) = self.pipeline.failed() {
+            self.statements.skip(skipped);
+        }
+        if message::error_field(body, b'C').is_some_and(|state| STALE.contains(&state)) {
+            self.schema.reload = true;
+        }
+    }
+
+    fn ready(&mut self, status: Option<u8>) {
+        let idle = status == Some(b'I');
+        if let Some(due) = self.pipeline.ready() {
+            self.statements.confirm(due.message);
+            if idle {
+                self.fates.idle(due.facts, &mut self.settled);
+            }
+        }
+        if !self.pipeline.is_empty() {
+            return;
+        }
+        if self.transaction.ready(!idle) || idle && !self.window.is_empty() {
+            self.forget_transaction(false);
+        }
+        self.failed_block = status == Some(b'E');
+        self.literals.moving = false;
+    }
+
+    fn parameter(&mut self, body: &[u8]) {
+        let Some((name, value)) = message::parameter_status(body) else { return };
+        match name {
+            b"standard_conforming_strings" => self.literals.standard_strings = value == b"on",
+            b"client_encoding" => self.literals.ascii_safe = Literals::is_ascii_safe(value),
+            b"application_name" => {
+                let application = String::from_utf8_lossy(value);
+                self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
+            }
+            b"search_path" => self.scope.reported(value),
+            _ => {}
+        }
+    }
+}
+
+impl Literals {
+    /// Whether every byte below 0x80 is that ASCII character in the encoding, also within a longer one
+    /// (Postgres manual, Character Set Support: the client-only encodings are not).
+    fn is_ascii_safe(encoding: &[u8]) -> bool {
+        const UNSAFE: &[&str] = &["SJIS", "SHIFT_JIS_2004", "BIG5", "GBK", "GB18030", "UHC", "JOHAB"];
+        !UNSAFE.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}

@@ -1,0 +1,92 @@
+//! The simple query protocol: a text of statements, run one after the other.
+
+use super::copy::CopyOpen;
+use super::pipeline::{Effect, Effects, Request};
+use super::{Outcome, Session};
+use crate::rekey::rows::Supply;
+use crate::sql::split;
+use crate::sql::statement::{self, Statement};
+use crate::wire::message;
+use std::ops::Range;
+
+impl Session {
+    pub(super) fn query(&mut self, body: &[u8], outcome: &mut Outcome) {
+        let Some(range) = message::query_text(body) else {
+            return self.unread_query();
+        };
+        let text = body.get(range).unwrap_or_default();
+        if !self.can_lex(text) {
+            self.around.counters.uninspected("text of an unsafe encoding");
+            return self.unread_query();
+        }
+        self.portals.close(b"");
+        let options = self.options();
+        let mut effects = Effects::new();
+        let mut statements = split::statements(text, options).peekable();
+        while let Some(range) = statements.next() {
+            let last = statements.peek().is_none();
+            let statement = statement::classify(text, range.clone(), options);
+            if outcome.replacement.is_some() {
+                break;
+            }
+            let effect = self.run_text(&statement, text, range, last, outcome);
+            effects.push(effect);
+        }
+        self.due(Request::Query, effects);
+        if self.copy_open == CopyOpen::No {
+            self.end_group();
+        }
+    }
+
+    fn unread_query(&mut self) {
+        self.statement_boundary();
+        self.opaque();
+        self.due(Request::Query, Effects::new());
+        self.end_group();
+    }
+
+    /// Runs one statement of the text. `last` says that no other follows it in the message.
+    fn run_text(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, last: bool, outcome: &mut Outcome) -> Effect {
+        let supply = Supply { text, options: self.options(), bound: None };
+        match statement {
+            Statement::Execute { name, arguments } => self.execute_prepared(name, arguments, text, range, outcome),
+            Statement::Explain { analyze: true, body } => {
+                let inner = statement::classify(text, body.clone(), supply.options);
+                self.run_text(&inner, text, body.clone(), last, outcome)
+            }
+            Statement::Prepare { name, body, .. } => {
+                let ordinal = self.statement_boundary();
+                self.prepare(name, text, body.clone());
+                self.after(statement, text, range, ordinal)
+            }
+            Statement::CopyIn(copy) => {
+                let ordinal = self.statement_boundary();
+                if self.failed_block {
+                    return Effect::None;
+                }
+                self.begin_copy(copy, ordinal, CopyOpen::ByQuery, if last { None } else { Some("statements behind a COPY in one Query") });
+                Effect::None
+            }
+            _ if statement.inserts().is_some() => {
+                let ordinal = self.statement_boundary();
+                if let Some(reason) = self.literals_obstacle() {
+                    self.around.counters.uninspected(reason);
+                } else if self.copy.is_some() {
+                    self.around.counters.uninspected("statements behind a COPY in one Query");
+                } else {
+                    self.inspect_text(statement, supply, range.clone(), ordinal, outcome);
+                }
+                self.after(statement, text, range, ordinal)
+            }
+            _ => {
+                let ordinal = if matches!(statement, Statement::Begin) { 0 } else { self.statement_boundary() };
+                self.after(statement, text, range, ordinal)
+            }
+        }
+    }
+
+    /// A statement of its own ordinal begins.
+    pub(super) fn statement_boundary(&mut self) -> u32 {
+        self.transaction.execute()
+    }
+}
