@@ -26,6 +26,8 @@
 
 pub mod carrier;
 pub mod catalog;
+pub mod cli;
+pub mod config;
 pub mod journal;
 pub mod key;
 pub mod live;

@@ -1,45 +1,66 @@
 //! The model: plain values that the planner reads. How they are learned is `load`'s business.
 
+use std::sync::Arc;
+
 /// Identifies the set of keys two rows may clash in: one unique index, shared by a partitioned
 /// table's parent and all of its partitions. (The oid of the topmost index.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(pub u32);
 
 /// A table's oid in `pg_class`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub u32);
 
+/// What a relation is, as far as rows can be put into it (`pg_class.relkind`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RelationKind {
+    /// A table that holds rows, perhaps a partition.
+    #[default]
+    Table,
+    /// A partitioned table: its rows are in its partitions.
+    Partitioned,
+    View,
+    MaterializedView,
+    ForeignTable,
+}
+
 /// A table, partitioned table, view, foreign table or materialized view.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Table {
     pub id: TableId,
+    pub kind: RelationKind,
     /// Names as `pg_class` has them (unquoted, case kept).
     pub schema: String,
     pub name: String,
     /// Schema-qualified and quoted where needed, as `regclass` prints it with an empty search_path.
     pub display: String,
     /// In `attnum` order, dropped columns left out: the order of an INSERT without a column list.
+    /// Empty for a table that has no UUID key and no foreign key to a table with one: such a table is
+    /// known for its name, its triggers and what its cascades reach.
     pub columns: Vec<Column>,
     /// The protected keys. Empty: nothing to do for this table.
     pub keys: Vec<UniqueKey>,
     /// UUID keys that are not protected, each with the reason why.
     pub unprotected: Vec<UnprotectedKey>,
+    /// Those whose parent has a UUID key, protected or not.
     pub foreign_keys: Vec<ForeignKey>,
-    /// A foreign key of some table (itself included) names this one.
+    /// A foreign key of some table names this one (or its partition tree).
     pub referenced: bool,
     /// An INSERT into the table may free keys through a trigger function (any trigger of INSERT,
     /// row or statement level, before or after), so that the windows must be cleared after it.
     pub insert_frees: bool,
-    /// The same for UPDATE and DELETE triggers.
+    /// The same for UPDATE, DELETE and TRUNCATE triggers, those of the tables reached included.
     pub update_frees: bool,
     pub delete_frees: bool,
+    pub truncate_frees: bool,
     /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
-    /// transitively; partitions and inheritance children and their parents included), itself too.
-    pub delete_reaches: Vec<TableId>,
+    /// transitively; inheritance children and whole partition trees included; of a view, the tables it
+    /// stands on), itself too. Sorted. Shared by the members of a partition tree.
+    pub delete_reaches: Arc<[TableId]>,
     /// The same for UPDATE of a key (ON UPDATE CASCADE …), itself too.
-    pub update_reaches: Vec<TableId>,
+    pub update_reaches: Arc<[TableId]>,
     /// The same for TRUNCATE … CASCADE (every table with a foreign key here, transitively), itself too.
-    pub truncate_reaches: Vec<TableId>,
+    pub truncate_reaches: Arc<[TableId]>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +75,7 @@ pub struct Column {
     /// timestamps whose default is the clock …). Names are judged by the policy, not here.
     pub identity: bool,
     /// The name of the type as `format_type` prints it, for messages.
-    pub type_name: String,
+    pub type_name: Arc<str>,
 }
 
 /// How a column's values are compared. Domains are judged by their base type.
@@ -96,8 +117,8 @@ pub struct UniqueKey {
     pub constraint: String,
     /// Positions in `Table::columns`, in index order (INCLUDE columns left out).
     pub columns: Vec<usize>,
-    /// Position in `Table::columns` of the column that is rekeyed: the last UUID column of the tuple
-    /// that is not a foreign key.
+    /// Position in `Table::columns` of the column that is rekeyed: the last column of the tuple that
+    /// is not a foreign key and of type `uuid`, or else of a type that can hold a UUID as text.
     pub rekey: usize,
     pub nulls_not_distinct: bool,
 }
@@ -108,6 +129,9 @@ pub struct UnprotectedKey {
     /// The column that would be rekeyed.
     pub column: String,
     pub reason: Unprotected,
+    /// What is protected if the configuration names the table; `None` where nothing can be, since the
+    /// tuple of a row cannot be told from what the client sends.
+    pub key: Option<UniqueKey>,
 }
 
 /// Why a UUID key is left alone unless the configuration names its table.
@@ -119,7 +143,7 @@ pub enum Unprotected {
     InsertRule,
     Deferrable,
     Partial,
-    /// The index has an expression.
+    /// The index has an expression or a generated column.
     Expression,
     /// The index is not valid (yet).
     Invalid,
@@ -127,7 +151,8 @@ pub enum Unprotected {
     ForeignKey,
     View,
     ForeignTable,
-    /// The collation is not deterministic: equality is not that of bytes.
+    /// The collation is not deterministic (or the operator class not the type's own): equality is not
+    /// that of bytes.
     Collation,
 }
 

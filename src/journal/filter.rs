@@ -47,7 +47,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::line::tests::record;
+    use crate::journal::example as record;
 
     #[test]
     fn each_condition_must_hold() {

@@ -37,6 +37,12 @@ impl Follower {
         })
     }
 
+    /// Whether the journal has no file yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.current.is_none()
+    }
+
     /// Lines passed over so far.
     #[must_use]
     pub fn skipped(&self) -> Skipped {
@@ -150,7 +156,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 mod tests {
     use super::*;
     use crate::journal::Config;
-    use crate::journal::line::tests::record;
+    use crate::journal::example as record;
     use crate::journal::record::Fate;
     use crate::journal::writer::Journal;
     use std::io::Write;

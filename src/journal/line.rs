@@ -235,7 +235,7 @@ impl AnyLine<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn record(n: u128) -> Record {

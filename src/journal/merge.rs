@@ -16,6 +16,16 @@ pub enum Entry {
     Note(Note),
 }
 
+impl Entry {
+    /// Appends the entry to `out` as a line of the journal, with its newline; a record with its latest fate.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Record(record) => line::write_record(record, out),
+            Self::Note(note) => line::write_note(note, out),
+        }
+    }
+}
+
 /// What was read and could not be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
@@ -190,7 +200,7 @@ fn share(record: &mut Record, last: &Record) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::line::tests::record;
+    use crate::journal::example as record;
     use crate::journal::line::{write_fate, write_note, write_record};
 
     enum Given {

@@ -15,6 +15,8 @@ pub mod writer;
 use std::path::PathBuf;
 
 pub use files::default_path;
+#[cfg(test)]
+pub(crate) use line::tests::record as example;
 
 /// Where the journal is and how it is kept short.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -114,7 +114,7 @@ pub(super) fn open_all(path: &Path) -> io::Result<Vec<File>> {
 mod tests {
     use super::*;
     use crate::journal::Config;
-    use crate::journal::line::tests::record;
+    use crate::journal::example as record;
     use crate::journal::record::Fate;
     use crate::journal::writer::Journal;
 

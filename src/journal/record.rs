@@ -68,6 +68,29 @@ pub enum Fate {
     Unknown,
 }
 
+/// A text names no fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write pending, committed, rolled_back or unknown")]
+pub struct NotAFate;
+
+impl FromStr for Fate {
+    type Err = NotAFate;
+
+    fn from_str(text: &str) -> Result<Self, NotAFate> {
+        let fates = [
+            Self::Pending,
+            Self::Committed,
+            Self::RolledBack,
+            Self::Unknown,
+        ];
+        let name = text.replace('-', "_");
+        fates
+            .into_iter()
+            .find(|fate| fate.name() == name)
+            .ok_or(NotAFate)
+    }
+}
+
 impl Fate {
     /// The name in the journal.
     #[must_use]
@@ -175,7 +198,13 @@ impl Origin {
     /// The names a client gave, cut as Postgres cuts them, so that no client can bloat the journal.
     #[must_use]
     pub fn new(database: &str, client: &str, user: &str, application: &str, session: &str) -> Self {
-        let cut = |name: &str| name[..name.floor_char_boundary(Self::LONGEST_NAME)].to_owned();
+        let cut = |name: &str| {
+            let fits = |&(at, c): &(usize, char)| at + c.len_utf8() <= Self::LONGEST_NAME;
+            name.char_indices()
+                .take_while(fits)
+                .map(|(_, c)| c)
+                .collect()
+        };
         Self {
             database: cut(database),
             client: client.to_owned(),
@@ -256,6 +285,18 @@ mod tests {
                 .to_unix(),
             (1_767_323_045, 124_000_000)
         );
+    }
+
+    #[test]
+    fn fates_are_read_by_name() {
+        for (text, fate) in [
+            ("committed", Ok(Fate::Committed)),
+            ("rolled_back", Ok(Fate::RolledBack)),
+            ("rolled-back", Ok(Fate::RolledBack)),
+            ("lost", Err(NotAFate)),
+        ] {
+            assert_eq!(text.parse(), fate, "{text}");
+        }
     }
 
     #[test]

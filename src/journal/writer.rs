@@ -222,8 +222,8 @@ impl Drop for Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::example as record;
     use crate::journal::filter::Filter;
-    use crate::journal::line::tests::record;
     use crate::journal::reader::{Entry, Reader};
 
     fn config(path: &Path) -> Config {

@@ -1,6 +1,7 @@
 //! The decision: which row is a twin, and what becomes of it. Read this folder first; it sees values and
 //! plans, never bytes of a message.
 
+pub mod choice;
 pub mod fresh;
 pub mod judge;
 pub mod plan;

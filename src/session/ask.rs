@@ -1,8 +1,8 @@
 //! Questions of the proxy's own, asked on the client's connection while it is idle. Their replies are swallowed.
 
 use super::pipeline::{Due, Effects, Request};
-use super::{Session, scope};
-use crate::catalog::{self, Catalog};
+use super::Session;
+use crate::catalog::{self, Catalog, Scope};
 use crate::wire::reader::Reader;
 use crate::wire::{frame, tag::backend, tag::frontend};
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Ask {
     #[must_use]
     pub fn sql(self) -> &'static str {
         match self {
-            Self::Catalog => catalog::LOAD,
-            Self::Scope => catalog::resolve::PROBE,
+            Self::Catalog => catalog::load::STATEMENT,
+            Self::Scope => catalog::resolve::default_path_probe(),
         }
     }
 }
@@ -54,16 +54,21 @@ impl Session {
         self.pipeline.is_empty() && self.transaction.block() == super::transaction::Block::Idle
     }
 
-    /// Whether the snapshot of the catalog should be taken anew before the next statement.
-    #[must_use]
-    pub fn wants_catalog(&self) -> bool {
-        self.schema.reload
-    }
-
     /// Whether names cannot be resolved until the session has been asked.
     #[must_use]
     pub fn wants_scope(&self) -> bool {
         self.catalog.as_ref().is_some_and(|catalog| self.scope.should_ask(catalog.has_homonyms()))
+    }
+
+    /// Whether an exchange of the proxy's own is under way.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.own_exchange.ask.is_some()
+    }
+
+    /// Whether a change of the schema has been committed since the last time this was asked.
+    pub fn schema_has_changed(&mut self) -> bool {
+        self.schema.reload && self.is_idle() && !std::mem::replace(&mut self.schema.told, true)
     }
 
     /// Version of the snapshot the session works with.
@@ -126,9 +131,8 @@ impl Session {
     }
 
     /// The session's own scope as of now.
-    pub fn learn_scope(&mut self, told: catalog::resolve::Told) {
-        let scope::SessionScope { .. } = &self.scope;
-        self.scope.learn(told);
+    pub fn learn_scope(&mut self, scope: Scope) {
+        self.scope.learn(scope);
     }
 }
 

@@ -40,7 +40,7 @@ pub struct CopyOutcome {
     /// Up to this position in the client's byte stream nothing will change any more.
     pub safe: u64,
     /// Bytes to write at a position of the stream, once the facts are in the journal.
-    pub patches: Vec<(u64, SmallVec<[u8; 40]>)>,
+    pub patches: Vec<(u64, SmallVec<[u8; 64]>)>,
     /// To be written to the journal first.
     pub facts: Vec<Fact>,
     pub note: Option<&'static str>,
@@ -68,7 +68,7 @@ impl Session {
         match begun {
             Ok(copy) => self.copy = copy,
             Err(reason) => {
-                self.around.counters.uninspected(reason);
+                self.around.counters.uninspected_total.increment(reason);
                 self.copied_unseen(copy);
             }
         }
@@ -158,7 +158,7 @@ impl Session {
 
     fn copy_continues(&mut self, copy: CopyIn, outcome: &mut CopyOutcome) {
         if let Status::GaveUp(reason) = copy.reader.status() {
-            self.around.counters.uninspected(reason);
+            self.around.counters.uninspected_total.increment(reason);
             return;
         }
         let mut whole = Outcome::default();
@@ -177,7 +177,7 @@ impl Session {
         }
         let Some(mut copy) = self.copy.take() else { return };
         self.copy_rows(&mut copy, outcome, |reader, rows| reader.finish(&mut |row: Row<'_>| rows.row(row)));
-        self.around.counters.inspected();
+        self.around.counters.inspected_statements_total.increment();
         if copy.insert_frees {
             self.window.clear();
         }
@@ -230,7 +230,7 @@ impl CopyRows<'_> {
         self.outcome.facts.append(&mut whole.facts);
         for edit in whole.edits {
             let Some(old) = row.bytes.get(edit.range.clone()) else { continue };
-            let mut new: SmallVec<[u8; 40]> = SmallVec::from_slice(old);
+            let mut new: SmallVec<[u8; 64]> = SmallVec::from_slice(old);
             if edit.binary {
                 new = SmallVec::from_slice(&edit.new.to_be_bytes());
             } else {

@@ -6,7 +6,7 @@ use super::inspect::Resolved;
 use super::transaction::BackTo;
 use super::Session;
 use crate::catalog::model::{Table, TableId};
-use crate::catalog::resolve::Resolution;
+use crate::catalog::Resolution;
 use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
 use crate::sql::name::Name;
@@ -63,8 +63,7 @@ impl Session {
             Statement::Merge(table) => self.merged(table),
             Statement::Truncate { tables, cascade } => {
                 for table in tables {
-                    let reaches = |table: &Table| if *cascade { table.truncate_reaches.clone() } else { vec![table.id] };
-                    self.truncated(table, reaches);
+                    self.truncated(table, *cascade);
                 }
             }
             Statement::Execute { .. } | Statement::Opaque | Statement::Unknown => self.opaque(),
@@ -128,7 +127,8 @@ impl Session {
     /// Names that look called: what user-defined volatile functions may have done, and `set_config`.
     pub(super) fn called(&mut self, names: &[Name], ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
-        if names.iter().any(|name| catalog.is_opaque_function(name)) {
+        // A name that could not be read may be any.
+        if names.iter().any(|name| catalog.is_opaque_function(name) || name.name.contains('\u{fffd}')) {
             self.window.clear();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
@@ -179,9 +179,10 @@ impl Session {
         }
     }
 
-    fn truncated(&mut self, table: &Name, reaches: impl Fn(&Table) -> Vec<TableId>) {
+    fn truncated(&mut self, table: &Name, _cascade: bool) {
         self.transaction.changed_data();
-        self.with(table, |session, table| session.free(&reaches(table)));
+        // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
+        self.with(table, |session, table| session.free(&table.truncate_reaches));
     }
 
     fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {
@@ -251,6 +252,7 @@ impl Session {
         } else {
             // A new table may stand in front of an older one of the same name.
             self.schema.reload = true;
+            self.schema.told = false;
             self.schema.distrusted |= self.bears_name(&name.name);
         }
     }
@@ -258,7 +260,7 @@ impl Session {
     fn bears_name(&self, name: &str) -> bool {
         let name = Name { schema: None, name: name.to_owned() };
         let Some(catalog) = &self.catalog else { return true };
-        !matches!(catalog.resolve(&name, &self.scope.current()), Resolution::NotFound)
+        !matches!(catalog.resolve(&name, self.scope.current()), Resolution::NotFound)
     }
 
     fn schema_changed(&mut self, ordinal: u32) {

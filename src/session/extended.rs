@@ -65,7 +65,7 @@ impl Session {
             if bind.parameters(&mut fields).is_some() {
                 self.bind_insert(prepared, &bind, body, &fields, &mut claims, outcome);
             } else {
-                self.around.counters.uninspected("malformed Bind");
+                self.around.counters.uninspected_total.increment("malformed Bind");
             }
             self.fields = fields;
         }
@@ -198,7 +198,7 @@ impl Session {
         };
         let ordinal = self.statement_boundary();
         if let Some(reason) = self.literals_obstacle() {
-            self.around.counters.uninspected(reason);
+            self.around.counters.uninspected_total.increment(reason);
         } else if !self.failed_block {
             self.inspect_execute(&prepared, arguments, text, ordinal, outcome);
         }
@@ -214,7 +214,7 @@ impl Session {
         // An argument that is a plain literal is a parameter in text format whose bytes stand in this text.
         let Some(fields) = arguments.iter().map(|argument| argument_field(text, argument.clone(), self.options())).collect::<Option<Vec<_>>>()
         else {
-            return self.around.counters.uninspected("expression as argument of EXECUTE");
+            return self.around.counters.uninspected_total.increment("expression as argument of EXECUTE");
         };
         let again = (fields.is_empty() && prepared.was_executed()).then_some("literal again");
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
@@ -235,7 +235,7 @@ impl Session {
 /// An argument of EXECUTE as a parameter: positions are those of the text.
 fn argument_field(text: &[u8], argument: Range<usize>, options: crate::sql::lex::Options) -> Option<Field> {
     use crate::sql::insert::{Cast, CellKind};
-    let cell = crate::sql::insert::cell(text, argument, options)?;
+    let cell = crate::sql::insert::argument(text, argument, options)?;
     let (start, end) = (u32::try_from(cell.range.start).ok()?, u32::try_from(cell.range.end).ok()?);
     match (cell.kind, cell.cast) {
         (CellKind::String, Cast::None | Cast::Uuid | Cast::Text) | (CellKind::Number | CellKind::Bool, Cast::None) => {

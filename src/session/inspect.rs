@@ -3,7 +3,7 @@
 use super::prepared::Prepared;
 use super::{Carrier, Edit, Fact, Outcome, Session};
 use crate::catalog::model::Table;
-use crate::catalog::resolve::Resolution;
+use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Mode, Policy, Protect};
@@ -52,7 +52,7 @@ impl Session {
         if self.schema.distrusted {
             return Resolved::Unknown("schema changed");
         }
-        match catalog.resolve(name, &self.scope.current()) {
+        match catalog.resolve(name, self.scope.current()) {
             Resolution::Table(table) => Resolved::Table(Arc::clone(table)),
             Resolution::NotFound | Resolution::Temporary => Resolved::New,
             Resolution::Unknown => Resolved::Unknown("search_path unknown"),
@@ -93,7 +93,7 @@ impl Session {
         }
         self.window = own;
         if expressions && self.calls_opaque(supply, range) {
-            self.around.counters.uninspected("volatile function");
+            self.around.counters.uninspected_total.increment("volatile function");
             self.window.clear();
             outcome.edits.truncate(edits);
             outcome.facts.truncate(facts);
@@ -120,7 +120,7 @@ impl Session {
             Ok(Some(planned)) => planned,
             Ok(None) => return true,
             Err(reason) => {
-                self.around.counters.uninspected(reason);
+                self.around.counters.uninspected_total.increment(reason);
                 return true;
             }
         };
@@ -134,9 +134,9 @@ impl Session {
             read.row(row, slots);
         });
         match result {
-            Ok(_) => self.around.counters.inspected(),
+            Ok(_) => self.around.counters.inspected_statements_total.increment(),
             Err(rows::Unreadable(reason)) => {
-                self.around.counters.uninspected(reason);
+                self.around.counters.uninspected_total.increment(reason);
                 own.roll_back_to(mark);
                 outcome.edits.truncate(edits);
                 outcome.facts.truncate(facts);
@@ -202,11 +202,11 @@ impl Session {
         if let Some(catalog) = &self.catalog
             && prepared.calls_opaque(catalog)
         {
-            return self.around.counters.uninspected("volatile function");
+            return self.around.counters.uninspected_total.increment("volatile function");
         }
         let literals = supply.bound.is_none_or(|bound| bound.fields.is_empty());
         if literals && let Some(reason) = self.literals_obstacle() {
-            return self.around.counters.uninspected(reason);
+            return self.around.counters.uninspected_total.increment(reason);
         }
         let again = (literals && prepared.was_executed()).then_some("literal again");
         let statement = self.transaction.statement().saturating_add(1);

@@ -203,11 +203,13 @@ struct Schema {
     distrusted: bool,
     /// The snapshot should be taken anew.
     reload: bool,
+    /// Others have been told.
+    told: bool,
 }
 
 impl Schema {
     fn distrust(&mut self) {
-        *self = Self { distrusted: true, reload: true };
+        *self = Self { distrusted: true, reload: true, told: false };
     }
 }
 
@@ -309,7 +311,7 @@ impl Session {
         if self.pipeline.is_skipping() {
             return;
         }
-        self.around.counters.uninspected("statement too large");
+        self.around.counters.uninspected_total.increment("statement too large");
         match tag {
             frontend::QUERY | frontend::FUNCTION_CALL => {
                 self.statement_boundary();
@@ -334,7 +336,11 @@ impl Session {
 
     /// The journal could not take the facts of the last outcome: nothing of it was applied. Without a
     /// record there is no rewrite, so the keys it spoke of are forgotten.
-    pub fn journal_failed(&mut self) {
+    /// `replaced` says that bytes were to be sent instead of the message.
+    pub fn journal_failed(&mut self, replaced: bool) {
+        if replaced {
+            self.pipeline.keep_original();
+        }
         self.window.clear();
         self.portals.forget_claims();
         self.over_limit = true;

@@ -92,6 +92,13 @@ impl Pipeline {
         self.due.push_back(due);
     }
 
+    /// The last message is sent as it came after all: the two that were to go before it are not.
+    pub fn keep_original(&mut self) {
+        let last = self.due.pop_back();
+        while self.due.pop_back_if(|due| due.request == Request::Substituted).is_some() {}
+        self.due.extend(last);
+    }
+
     /// The server waits for COPY data: Syncs sent before the end of the data are never answered.
     pub fn copy_in(&mut self) {
         let ended = self.due.iter().position(|due| due.request == Request::CopyEnd);

@@ -139,7 +139,7 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
     }
     let mut shared: Vec<u16> = uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
     let mut total: HashMap<u16, usize> = HashMap::new();
-    for number in calls::parameters(text, range, options) {
+    for (number, _) in calls::parameter_uses(text, range, options) {
         *total.entry(number).or_default() += 1;
     }
     shared.extend(uses.iter().filter(|(number, seen)| total.get(*number) != Some(&seen.count)).map(|(&number, _)| number));

@@ -81,6 +81,7 @@ impl Session {
         }
         if message::error_field(body, b'C').is_some_and(|state| STALE.contains(&state)) {
             self.schema.reload = true;
+            self.schema.told = false;
         }
     }
 
@@ -111,7 +112,6 @@ impl Session {
                 let application = String::from_utf8_lossy(value);
                 self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
             }
-            b"search_path" => self.scope.reported(value),
             _ => {}
         }
     }

@@ -1,77 +1,90 @@
 //! What is known of the session's search_path and temporary relations.
 
 use super::tracked::Tracked;
-use crate::catalog::resolve::{Path, Scope, Temporary};
+use crate::catalog::{Path, Scope, Temporary};
 use std::collections::HashSet;
 
 /// The scope in which bare names are resolved, as SET and CREATE TEMP move it.
 #[derive(Debug)]
 pub struct SessionScope {
+    current: Scope,
     path: Tracked<Path>,
-    /// Something happened that may have made temporary relations we have not seen.
-    temporary_unknown: bool,
-    temporary: HashSet<String>,
 }
 
 impl Default for SessionScope {
     /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
     fn default() -> Self {
-        Self { path: Tracked::new(Path::Unknown), temporary_unknown: false, temporary: HashSet::new() }
+        let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
+        Self { current, path: Tracked::new(Path::Unknown) }
     }
 }
 
 impl SessionScope {
     #[must_use]
-    pub fn current(&self) -> Scope<'_> {
-        Scope {
-            path: self.path.current(),
-            temporary: if self.temporary_unknown { Temporary::Unknown } else { Temporary::Known(&self.temporary) },
-        }
+    pub fn current(&self) -> &Scope {
+        &self.current
     }
 
-    /// Whether the session should be asked, once it is idle. `ambiguous` says that names exist in several
-    /// schemas.
+    /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
+    /// several schemas.
     #[must_use]
-    pub fn should_ask(&self, ambiguous: bool) -> bool {
-        self.temporary_unknown || ambiguous && matches!(self.path.current(), Path::Unknown)
+    pub fn should_ask(&self, homonyms: bool) -> bool {
+        self.current.temporary == Temporary::Unknown || homonyms && self.current.path == Path::Unknown
     }
 
     /// `SET [LOCAL] search_path`; `None` is DEFAULT.
     pub fn set_path(&mut self, statement: u32, local: bool, schemas: Option<Vec<String>>) {
         // `"$user"` depends on the current role: the server will tell.
         let known = schemas.filter(|schemas| !schemas.iter().any(|schema| schema == "$user"));
-        self.path.set(statement, local, Some(known.map_or(Path::Unknown, Path::Known)));
+        self.change(|path| path.set(statement, local, Some(known.map_or(Path::Unknown, Path::Known))));
     }
 
     pub fn forget_path(&mut self, statement: u32) {
-        self.path.set(statement, false, Some(Path::Unknown));
+        self.change(|path| path.set(statement, false, Some(Path::Unknown)));
     }
 
     /// Anything may have happened.
     pub fn forget(&mut self, statement: u32) {
         self.forget_path(statement);
-        self.temporary_unknown = true;
+        self.current.temporary = Temporary::Unknown;
+    }
+
+    /// Temporary relations may be gone.
+    pub fn forget_temporary(&mut self) {
+        if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {
+            self.current.temporary = Temporary::Unknown;
+        }
     }
 
     pub fn create_temporary(&mut self, name: &str) {
-        self.temporary.insert(name.to_owned());
+        if let Temporary::Known(names) = &mut self.current.temporary {
+            names.insert(name.to_owned());
+        }
     }
 
-    pub fn learn(&mut self, path: Path, temporary: HashSet<String>) {
-        self.path.learn(path);
-        self.temporary = temporary;
-        self.temporary_unknown = false;
+    /// The server has told, outside a transaction.
+    pub fn learn(&mut self, scope: Scope) {
+        self.path.learn(scope.path.clone());
+        self.current = scope;
     }
 
     pub fn roll_back_to(&mut self, mark: u32) {
-        self.path.roll_back_to(mark);
+        self.change(|path| path.roll_back_to(mark));
     }
 
     pub fn commit(&mut self) {
-        self.path.commit();
+        self.change(Tracked::commit);
     }
 
     pub fn roll_back(&mut self) {
-        self.path.roll_back();
+        self.change(Tracked::roll_back);
+        self.forget_temporary();
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Tracked<Path>)) {
+        change(&mut self.path);
+        if self.current.path != *self.path.current() {
+            self.current.path = self.path.current().clone();
+        }
     }
 }

@@ -16,7 +16,7 @@ impl Session {
         };
         let text = body.get(range).unwrap_or_default();
         if !self.can_lex(text) {
-            self.around.counters.uninspected("text of an unsafe encoding");
+            self.around.counters.uninspected_total.increment("text of an unsafe encoding");
             return self.unread_query();
         }
         self.portals.close(b"");
@@ -70,9 +70,9 @@ impl Session {
             _ if statement.inserts().is_some() => {
                 let ordinal = self.statement_boundary();
                 if let Some(reason) = self.literals_obstacle() {
-                    self.around.counters.uninspected(reason);
+                    self.around.counters.uninspected_total.increment(reason);
                 } else if self.copy.is_some() {
-                    self.around.counters.uninspected("statements behind a COPY in one Query");
+                    self.around.counters.uninspected_total.increment("statements behind a COPY in one Query");
                 } else {
                     self.inspect_text(statement, supply, range.clone(), ordinal, outcome);
                 }

@@ -1,0 +1,306 @@
+//! Which tables' triggers, rules, defaults and checks could free keys. It knows who calls whom; what a
+//! function's body says is `trigger`'s business.
+
+use super::families::Families;
+use super::model::TableId;
+use super::raw::Document;
+use super::trigger::{Body, Function, Names, bits};
+use std::collections::{HashMap, HashSet};
+
+/// Trigger functions by oid, and which of them could free keys.
+pub(super) struct Functions {
+    by_oid: HashMap<u32, Function>,
+    freeing: HashSet<u32>,
+}
+
+impl Functions {
+    pub fn new(document: &mut Document) -> Self {
+        let functions = std::mem::take(&mut document.trigger_functions).into_iter();
+        let by_oid: HashMap<u32, Function> = functions
+            .map(|(oid, language, body)| (oid, Function::new(&language, body)))
+            .collect();
+        let mut opaque = Names::default();
+        let of_relations = relation_names(document, &document.opaque_relations);
+        for name in document
+            .opaque_functions
+            .iter()
+            .map(|(_, name)| name.as_str())
+            .chain(of_relations)
+        {
+            opaque.insert(name);
+        }
+        let freeing = by_oid.iter().filter(|(_, function)| match function {
+            Function::BuiltIn => false,
+            Function::Readable(body) => body.mentions_any(&opaque),
+            Function::Unknown => true,
+        });
+        let freeing = freeing.map(|(oid, _)| *oid).collect();
+        Self { by_oid, freeing }
+    }
+
+    /// The body of a function that is PL/pgSQL or SQL and frees nothing.
+    pub fn harmless(&self, oid: u32) -> Option<&Body> {
+        match self.by_oid.get(&oid)? {
+            Function::Readable(body) if !self.frees(oid) => Some(body),
+            _ => None,
+        }
+    }
+
+    fn frees(&self, oid: u32) -> bool {
+        self.freeing.contains(&oid) || !self.by_oid.contains_key(&oid)
+    }
+
+    /// Condemns the functions that insert into one of the named tables; says whether there were any.
+    fn condemn_inserts_into(&mut self, names: &Names) -> bool {
+        let condemned = self.by_oid.iter().filter(|(oid, function)| {
+            let Function::Readable(body) = function else {
+                return false;
+            };
+            !self.freeing.contains(oid) && body.inserts() && body.mentions_any(names)
+        });
+        let condemned: Vec<u32> = condemned.map(|(oid, _)| *oid).collect();
+        let any = !condemned.is_empty();
+        self.freeing.extend(condemned);
+        any
+    }
+}
+
+/// Tables by the statement that could free keys, each by its own triggers alone.
+#[derive(Debug, Default)]
+pub(super) struct Frees {
+    pub insert: HashSet<u32>,
+    update: HashSet<u32>,
+    delete: HashSet<u32>,
+    truncate: HashSet<u32>,
+}
+
+impl Frees {
+    /// Marks in `functions` those that free keys through the triggers of tables they insert into.
+    pub fn new(document: &Document, functions: &mut Functions, families: &Families) -> Self {
+        loop {
+            let insert = inserts(document, functions, families);
+            let mut names = Names::default();
+            let tables: Vec<u32> = insert.iter().copied().collect();
+            for name in relation_names(document, &tables) {
+                names.insert(name);
+            }
+            // Each round condemns a function or is the last.
+            if !functions.condemn_inserts_into(&names) {
+                return Self {
+                    insert,
+                    update: others(document, functions, bits::UPDATE, '2', &document.calling),
+                    delete: others(document, functions, bits::DELETE, '4', &[]),
+                    truncate: others(document, functions, bits::TRUNCATE, '-', &[]),
+                };
+            }
+        }
+    }
+
+    /// Whether a DELETE that reaches these tables, from a tree with the members `own`, could free more.
+    pub fn by_delete(&self, reached: &[TableId], own: &[u32]) -> bool {
+        reached.iter().any(|TableId(table)| {
+            self.delete.contains(table) || (!own.contains(table) && self.update.contains(table))
+        })
+    }
+
+    /// The same for an UPDATE, which may move a row from partition to partition by DELETE and INSERT.
+    pub fn by_update(&self, reached: &[TableId], own: &[u32]) -> bool {
+        let moved = |table| self.delete.contains(table) || self.insert.contains(table);
+        reached
+            .iter()
+            .any(|TableId(table)| self.update.contains(table))
+            || (own.len() > 1 && own.iter().any(moved))
+    }
+
+    pub fn by_truncate(&self, reached: &[TableId]) -> bool {
+        reached
+            .iter()
+            .any(|TableId(table)| self.truncate.contains(table))
+    }
+}
+
+fn inserts(document: &Document, functions: &Functions, families: &Families) -> HashSet<u32> {
+    let mut tables: HashSet<u32> = HashSet::new();
+    for &(table, kind, function) in &document.triggers {
+        if kind & bits::INSERT != 0 && functions.frees(function) {
+            tables.insert(table);
+            if kind & bits::ROW != 0 {
+                tables.extend(families.members(table));
+            }
+        }
+    }
+    tables.extend(
+        document
+            .calling
+            .iter()
+            .flat_map(|&table| families.members(table)),
+    );
+    tables.extend(
+        document
+            .rules
+            .iter()
+            .filter(|(_, event)| *event == '3')
+            .map(|(table, _)| *table),
+    );
+    // An INSERT into a view is one into its table. Each round adds a view or is the last.
+    loop {
+        let views = document
+            .stands_on
+            .iter()
+            .filter(|(_, table)| tables.contains(table));
+        let new: Vec<u32> = views
+            .map(|(view, _)| *view)
+            .filter(|view| !tables.contains(view))
+            .collect();
+        if new.is_empty() {
+            return tables;
+        }
+        tables.extend(new);
+    }
+}
+
+fn others(
+    document: &Document,
+    functions: &Functions,
+    bit: i16,
+    rule: char,
+    calling: &[u32],
+) -> HashSet<u32> {
+    let triggers = document
+        .triggers
+        .iter()
+        .filter(|(_, kind, function)| kind & bit != 0 && functions.frees(*function));
+    let rules = document.rules.iter().filter(|(_, event)| *event == rule);
+    let tables = triggers
+        .map(|(table, _, _)| *table)
+        .chain(rules.map(|(table, _)| *table));
+    tables.chain(calling.iter().copied()).collect()
+}
+
+fn relation_names<'a>(
+    document: &'a Document,
+    oids: &[u32],
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let oids: HashSet<u32> = oids.iter().copied().collect();
+    let relations = document
+        .relations
+        .iter()
+        .filter(move |(oid, ..)| oids.contains(oid));
+    relations.map(|(_, _, name, _)| name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AFTER_ROW_INSERT: i16 = bits::ROW | bits::INSERT;
+
+    fn function(oid: u32, body: Option<&str>) -> (u32, String, Option<String>) {
+        (oid, "plpgsql".to_owned(), body.map(str::to_owned))
+    }
+
+    fn table(oid: u32, name: &str) -> (u32, u32, String, char) {
+        (oid, 1, name.to_owned(), 'r')
+    }
+
+    fn frees(mut document: Document) -> (Frees, Functions) {
+        let families = Families::new(&document.inherits);
+        let mut functions = Functions::new(&mut document);
+        let frees = Frees::new(&document, &mut functions, &families);
+        (frees, functions)
+    }
+
+    fn sorted(set: &HashSet<u32>) -> Vec<u32> {
+        let mut list: Vec<u32> = set.iter().copied().collect();
+        list.sort_unstable();
+        list
+    }
+
+    #[test]
+    fn a_trigger_that_inserts_into_a_freeing_table_frees_too_however_long_the_chain() {
+        let document = Document {
+            relations: vec![table(1, "a"), table(2, "b"), table(3, "c"), table(4, "d")],
+            trigger_functions: vec![
+                function(91, Some("begin insert into b values (1); return new; end")),
+                function(92, Some("begin insert into c values (1); return new; end")),
+                function(93, None),
+                function(
+                    94,
+                    Some("begin insert into log values (1); return new; end"),
+                ),
+            ],
+            triggers: (1..=4).map(|at| (at, AFTER_ROW_INSERT, 90 + at)).collect(),
+            ..Document::default()
+        };
+        let (frees, functions) = frees(document);
+        assert_eq!(sorted(&frees.insert), [1, 2, 3]);
+        assert!(functions.harmless(94).is_some() && functions.harmless(91).is_none());
+    }
+
+    #[test]
+    fn a_user_defined_volatile_function_or_a_view_of_one_condemns_a_body() {
+        let document = Document {
+            relations: vec![table(1, "a"), table(7, "purging")],
+            opaque_functions: vec![("public".into(), "purge".into())],
+            opaque_relations: vec![7],
+            trigger_functions: vec![
+                function(91, Some("begin new.x := purge(new.y); return new; end")),
+                function(
+                    92,
+                    Some("begin new.x := (select 1 from purging); return new; end"),
+                ),
+                function(93, Some("begin new.x := now(); return new; end")),
+            ],
+            ..Document::default()
+        };
+        let (_, functions) = frees(document);
+        let harmless: Vec<bool> = [91, 92, 93, 99]
+            .map(|oid| functions.harmless(oid).is_some())
+            .into();
+        assert_eq!(harmless, [false, false, true, false]);
+    }
+
+    #[test]
+    fn row_triggers_count_for_the_whole_partition_tree_and_views_for_their_table() {
+        let document = Document {
+            inherits: vec![(2, 1, true), (3, 1, true)],
+            trigger_functions: vec![function(93, None)],
+            triggers: vec![(2, AFTER_ROW_INSERT, 93), (8, bits::INSERT, 93)],
+            stands_on: vec![(5, 1), (6, 5)],
+            ..Document::default()
+        };
+        assert_eq!(sorted(&frees(document).0.insert), [1, 2, 3, 5, 6, 8]);
+    }
+
+    #[test]
+    fn a_delete_frees_what_the_triggers_of_the_tables_it_reaches_free() {
+        let document = Document {
+            trigger_functions: vec![function(93, None)],
+            triggers: vec![
+                (1, bits::UPDATE, 93),
+                (2, bits::UPDATE, 93),
+                (3, bits::DELETE, 93),
+                (4, bits::TRUNCATE, 93),
+            ],
+            ..Document::default()
+        };
+        let (frees, _) = frees(document);
+        let reached = |tables: &[u32]| tables.iter().copied().map(TableId).collect::<Vec<_>>();
+        assert!(
+            !frees.by_delete(&reached(&[1]), &[1]),
+            "its own UPDATE triggers do not fire"
+        );
+        assert!(
+            frees.by_delete(&reached(&[1, 2]), &[1]),
+            "a SET NULL is an UPDATE of the child"
+        );
+        assert!(frees.by_delete(&reached(&[1, 3]), &[1]));
+        assert!(frees.by_update(&reached(&[1]), &[1]));
+        assert!(!frees.by_update(&reached(&[3]), &[3]));
+        assert!(
+            frees.by_update(&reached(&[3, 5]), &[3, 5]),
+            "a row moves between partitions"
+        );
+        assert!(frees.by_truncate(&reached(&[1, 4])) && !frees.by_truncate(&reached(&[1])));
+    }
+}

@@ -1,0 +1,397 @@
+-- What untwin needs to know of a database, as one JSON document in one row.
+--
+-- The session that runs this may have any search_path and any setting, so: every function, type and
+-- operator is qualified, IN and IS DISTINCT FROM are avoided (they look up "=" on the path), and no
+-- string holds a backslash (standard_conforming_strings). Nothing here takes a lock on a user's
+-- table: a login must not wait for somebody's ALTER TABLE. Expressions are judged by the function
+-- oids in their stored trees, since printed names depend on the path.
+--
+-- The planner guesses that the sets below are small, and would join two of them by nested loops. So
+-- sets are joined with catalogs, by index; and "(x = ANY (SELECT ...)) IS TRUE" is a hashed look-up.
+WITH RECURSIVE
+relation AS MATERIALIZED (
+    SELECT c.oid, c.relnamespace, c.relname, c.relkind,
+           n.nspname OPERATOR(pg_catalog.=) ANY ('{pg_catalog,information_schema}'::pg_catalog.name[]) AS system
+      FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+     WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v,m,f}'::pg_catalog."char"[])
+       AND NOT pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_temp_')
+       AND NOT pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_toast')
+),
+
+-- Types that can hold a UUID: uuid, text, varchar, char, citext, and domains over them.
+domain AS (
+    SELECT t.oid, t.typbasetype AS base
+      FROM pg_catalog.pg_type t
+     WHERE t.typtype OPERATOR(pg_catalog.=) 'd'
+    UNION ALL
+    SELECT d.oid, t.typbasetype
+      FROM domain d
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) d.base
+     WHERE t.typtype OPERATOR(pg_catalog.=) 'd'
+),
+base_type AS (
+    SELECT t.oid,
+           CASE WHEN t.oid OPERATOR(pg_catalog.=) 2950::pg_catalog.oid THEN 'u'
+                WHEN t.oid OPERATOR(pg_catalog.=) 1042::pg_catalog.oid THEN 'c'
+                WHEN t.typname OPERATOR(pg_catalog.=) 'citext' THEN 'i'
+                ELSE 't' END AS kind
+      FROM pg_catalog.pg_type t
+     WHERE t.oid OPERATOR(pg_catalog.=) ANY ('{25,1042,1043,2950}'::pg_catalog.oid[])
+        OR (t.typname OPERATOR(pg_catalog.=) 'citext' AND t.typtype OPERATOR(pg_catalog.=) 'b')
+),
+key_type AS MATERIALIZED (
+    SELECT b.oid, b.kind FROM base_type b
+    UNION ALL
+    SELECT d.oid, b.kind FROM domain d JOIN base_type b ON b.oid OPERATOR(pg_catalog.=) d.base
+),
+
+-- Unique B-tree indexes with such a column. Exclusion and temporal (WITHOUT OVERLAPS) keys are not B-trees.
+key_index AS MATERIALIZED (
+    SELECT i.indexrelid, i.indrelid,
+           pg_catalog.json_agg(k.attnum ORDER BY k.n) AS attnums,
+           -- Columns whose equality is not that of their type's bytes.
+           pg_catalog.bool_or(
+               COALESCE(NOT col.collisdeterministic, false)
+               OR (NOT op.opcdefault AND op.opcnamespace OPERATOR(pg_catalog.<>) 11::pg_catalog.oid)
+           ) AS odd
+      FROM pg_catalog.pg_index i
+      JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
+     CROSS JOIN LATERAL ROWS FROM (
+               pg_catalog.unnest(i.indkey::pg_catalog.int2[]),
+               pg_catalog.unnest(i.indcollation::pg_catalog.oid[]),
+               pg_catalog.unnest(i.indclass::pg_catalog.oid[])
+           ) WITH ORDINALITY AS k (attnum, coll, opclass, n)
+      JOIN pg_catalog.pg_opclass op ON op.oid OPERATOR(pg_catalog.=) k.opclass
+      LEFT JOIN pg_catalog.pg_collation col ON col.oid OPERATOR(pg_catalog.=) k.coll
+      LEFT JOIN pg_catalog.pg_attribute a
+        ON a.attrelid OPERATOR(pg_catalog.=) i.indrelid AND a.attnum OPERATOR(pg_catalog.=) k.attnum
+     WHERE i.indisunique
+       AND NOT i.indisexclusion
+       AND c.relam OPERATOR(pg_catalog.=) 403::pg_catalog.oid
+       AND k.n OPERATOR(pg_catalog.<=) i.indnkeyatts
+       AND (i.indrelid OPERATOR(pg_catalog.=) ANY (
+               SELECT r.oid FROM relation r
+                WHERE NOT r.system
+                  AND r.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}'::pg_catalog."char"[]))) IS TRUE
+     GROUP BY i.indexrelid, i.indrelid
+    HAVING pg_catalog.bool_or((a.atttypid OPERATOR(pg_catalog.=) ANY (SELECT t.oid FROM key_type t)) IS TRUE)
+),
+keyed AS MATERIALIZED (SELECT DISTINCT x.indrelid AS oid FROM key_index x),
+
+-- Foreign keys. The rows that Postgres keeps for each partition of the referenced table say nothing new.
+foreign_key AS MATERIALIZED (
+    SELECT c.conname, c.conrelid, c.confrelid, c.conkey, c.confkey, c.confdeltype, c.confupdtype
+      FROM pg_catalog.pg_constraint c
+      LEFT JOIN pg_catalog.pg_constraint up ON up.oid OPERATOR(pg_catalog.=) c.conparentid
+     WHERE c.contype OPERATOR(pg_catalog.=) 'f'
+       AND (up.oid IS NULL OR up.conrelid OPERATOR(pg_catalog.<>) c.conrelid)
+),
+
+-- Which relations a view (or a table with a rule) stands on.
+rule_edge AS MATERIALIZED (
+    SELECT DISTINCT w.ev_class, d.refobjid
+      FROM pg_catalog.pg_rewrite w
+      JOIN pg_catalog.pg_depend d
+        ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass::pg_catalog.oid
+       AND d.objid OPERATOR(pg_catalog.=) w.oid
+     WHERE (w.ev_class OPERATOR(pg_catalog.=) ANY (
+               SELECT r.oid FROM relation r
+                WHERE NOT r.system AND r.relkind OPERATOR(pg_catalog.<>) 'm')) IS TRUE
+       AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
+       AND d.refobjid OPERATOR(pg_catalog.<>) w.ev_class
+),
+-- Views of one keyed table without sub-queries: each column's origin stands in the stored tree.
+plain_view AS MATERIALIZED (
+    SELECT e.ev_class, e.base, (
+               SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                          m.found[1]::pg_catalog.int8, m.found[2]::pg_catalog.int8))
+                 FROM pg_catalog.regexp_matches(w.ev_action::pg_catalog.text,
+                          ':resno ([0-9]+) :resname [^:]+ :ressortgroupref [0-9]+ :resorigtbl '
+                          OPERATOR(pg_catalog.||) e.base::pg_catalog.text
+                          OPERATOR(pg_catalog.||) ' :resorigcol ([0-9]+) ', 'g') AS m (found)
+                WHERE pg_catalog.array_length(pg_catalog.string_to_array(
+                          w.ev_action::pg_catalog.text, '{QUERY '), 1) OPERATOR(pg_catalog.=) 2
+           ) AS origins
+      FROM (SELECT ev_class, pg_catalog.min(refobjid) AS base
+              FROM rule_edge GROUP BY ev_class
+            HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1) e
+      JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) e.ev_class
+      JOIN pg_catalog.pg_rewrite w ON w.ev_class OPERATOR(pg_catalog.=) e.ev_class
+     WHERE c.relkind OPERATOR(pg_catalog.=) 'v'
+       AND w.rulename OPERATOR(pg_catalog.=) '_RETURN'
+       AND (e.base OPERATOR(pg_catalog.=) ANY (SELECT k.oid FROM keyed k)) IS TRUE
+),
+
+-- Tables whose columns matter: keyed ones, their children, plain views, foreign tables.
+detailed AS MATERIALIZED (
+    SELECT k.oid FROM keyed k
+    UNION
+    SELECT f.conrelid FROM foreign_key f
+     WHERE (f.confrelid OPERATOR(pg_catalog.=) ANY (SELECT k.oid FROM keyed k)) IS TRUE
+    UNION
+    SELECT v.ev_class FROM plain_view v WHERE v.origins IS NOT NULL
+    UNION
+    SELECT r.oid FROM relation r WHERE r.relkind OPERATOR(pg_catalog.=) 'f'
+),
+
+attribute AS MATERIALIZED (
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attidentity, a.attgenerated
+      FROM detailed t
+      JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) t.oid
+     WHERE a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
+),
+
+-- Defaults of columns (owner: table, part: number) and of domains (owner: type, part: 0).
+expression AS (
+    SELECT d.adrelid AS owner, d.adnum AS part, a.attnotnull AS filled, d.adbin::pg_catalog.text AS tree
+      FROM detailed t
+      JOIN pg_catalog.pg_attrdef d ON d.adrelid OPERATOR(pg_catalog.=) t.oid
+      JOIN pg_catalog.pg_attribute a
+        ON a.attrelid OPERATOR(pg_catalog.=) d.adrelid AND a.attnum OPERATOR(pg_catalog.=) d.adnum
+     WHERE a.attgenerated OPERATOR(pg_catalog.=) ''
+    UNION ALL
+    SELECT t.oid, 0::pg_catalog.int2, false, t.typdefaultbin::pg_catalog.text
+      FROM pg_catalog.pg_type t
+     WHERE t.typtype OPERATOR(pg_catalog.=) 'd' AND t.typdefaultbin IS NOT NULL
+),
+-- n: NULL. s: the same for every row of a transaction. v: not so, or not known to be so.
+default_kind AS (
+    SELECT e.owner, e.part,
+           CASE WHEN e.tree OPERATOR(pg_catalog.~) '^[{]CONST .*:constisnull true' THEN 'n'
+                -- Of the stable functions only those named here keep still for a whole transaction:
+                -- statement_timestamp() and current_setting() do not.
+                WHEN EXISTS (
+                    SELECT
+                      FROM pg_catalog.regexp_matches(e.tree, 'funcid ([0-9]+)', 'g') AS m (found)
+                      LEFT JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) m.found[1]::pg_catalog.oid
+                     WHERE p.provolatile IS NULL
+                        OR p.provolatile OPERATOR(pg_catalog.=) 'v'
+                        OR (p.provolatile OPERATOR(pg_catalog.=) 's' AND NOT (
+                               p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid
+                               AND p.proname OPERATOR(pg_catalog.=) ANY ('{now,transaction_timestamp,timezone,
+                                   date,timestamp,timestamptz,time,timetz,timestamptz_pl_interval,
+                                   timestamptz_mi_interval,interval_pl_timestamptz,date_trunc,date_part,extract,
+                                   to_char,to_timestamp,to_date,age,concat,concat_ws,format,to_json,to_jsonb,
+                                   json_build_object,jsonb_build_object,json_build_array,jsonb_build_array,
+                                   array_to_string}'::pg_catalog.name[])))
+                ) THEN 'v'
+                -- The current user, role or schema, which a SET may change.
+                WHEN e.tree OPERATOR(pg_catalog.~) 'SQLVALUEFUNCTION :op (9|10|11|12|14) |NEXTVALUEEXPR' THEN 'v'
+                WHEN e.filled THEN 's'
+                -- A NULL equals nothing, so a column that may be NULL needs a default that cannot be:
+                -- a constant, the time, and casts of these (varchar, char, timestamp, date).
+                WHEN e.tree OPERATOR(pg_catalog.~)
+                     '^[{](CONST|RELABELTYPE :arg [{]CONST|SQLVALUEFUNCTION|FUNCEXPR :funcid (1299|2647|66[89]|2027|1178)) '
+                THEN 's'
+                ELSE 'v' END AS kind
+      FROM expression e
+),
+
+-- User-defined functions that may change rows.
+known_harmless AS (
+    SELECT d.objid
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
+       AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
+       AND d.deptype OPERATOR(pg_catalog.=) 'e'
+       AND e.extname OPERATOR(pg_catalog.=) ANY (
+               '{uuid-ossp,pgcrypto,citext,pg_trgm,hstore,ltree,pg_stat_statements}'::pg_catalog.name[])
+),
+opaque_function AS MATERIALIZED (
+    -- Functions that return trigger or event_trigger cannot be called.
+    SELECT p.oid, n.nspname, p.proname
+      FROM pg_catalog.pg_proc p
+      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+     WHERE p.provolatile OPERATOR(pg_catalog.=) 'v'
+       AND p.prorettype OPERATOR(pg_catalog.<>) ALL ('{2279,3838}'::pg_catalog.oid[])
+       AND n.nspname OPERATOR(pg_catalog.<>) ALL ('{pg_catalog,information_schema}'::pg_catalog.name[])
+       AND (p.oid OPERATOR(pg_catalog.=) ANY (SELECT h.objid FROM known_harmless h)) IS NOT TRUE
+),
+opaque_call AS MATERIALIZED (
+    SELECT f.oid, f.nspname, f.proname FROM opaque_function f
+    UNION
+    -- Aggregates are recorded as immutable whatever their parts do.
+    SELECT p.oid, n.nspname, p.proname
+      FROM pg_catalog.pg_aggregate g
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.aggfnoid::pg_catalog.oid
+      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+     WHERE (g.aggtransfn::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (SELECT f.oid FROM opaque_function f)) IS TRUE
+        OR (g.aggfinalfn::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (SELECT f.oid FROM opaque_function f)) IS TRUE
+),
+opaque_object AS MATERIALIZED (
+    SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid AS classid, c.oid FROM opaque_call c
+    UNION ALL
+    SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid, o.oid
+      FROM pg_catalog.pg_operator o
+      JOIN opaque_call c ON c.oid OPERATOR(pg_catalog.=) o.oprcode::pg_catalog.oid
+),
+dependent AS MATERIALIZED (
+    SELECT d.classid, d.objid, d.refobjid
+      FROM opaque_object o
+      JOIN pg_catalog.pg_depend d
+        ON d.refclassid OPERATOR(pg_catalog.=) o.classid AND d.refobjid OPERATOR(pg_catalog.=) o.oid
+),
+opaque_base AS (
+    SELECT d.objid AS oid
+      FROM dependent d
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid
+    UNION
+    SELECT c.contypid
+      FROM dependent d
+      JOIN pg_catalog.pg_constraint c ON c.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid
+       AND c.contypid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+),
+opaque_domain AS (
+    SELECT o.oid FROM opaque_base o
+    UNION
+    SELECT d.oid FROM domain d
+     WHERE (d.base OPERATOR(pg_catalog.=) ANY (SELECT o.oid FROM opaque_base o)) IS TRUE
+),
+-- Tables where a default, a CHECK, a generated column, an index or a trigger's WHEN calls one of them.
+calling AS (
+    SELECT a.adrelid AS oid
+      FROM dependent d
+      JOIN pg_catalog.pg_attrdef a ON a.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass::pg_catalog.oid
+    UNION
+    SELECT c.conrelid
+      FROM dependent d
+      JOIN pg_catalog.pg_constraint c ON c.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid
+    UNION
+    SELECT i.indrelid
+      FROM dependent d
+      JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
+    UNION
+    SELECT t.tgrelid
+      FROM dependent d
+      JOIN pg_catalog.pg_trigger t ON t.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_trigger'::pg_catalog.regclass::pg_catalog.oid
+       AND d.refobjid OPERATOR(pg_catalog.<>) t.tgfoid
+    UNION
+    SELECT d.objid
+      FROM opaque_domain o
+      JOIN pg_catalog.pg_depend d
+        ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid
+       AND d.refobjid OPERATOR(pg_catalog.=) o.oid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
+),
+opaque_view AS (
+    SELECT w.ev_class AS oid
+      FROM dependent d
+      JOIN pg_catalog.pg_rewrite w ON w.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass::pg_catalog.oid
+       AND w.ev_type OPERATOR(pg_catalog.=) '1'
+    UNION
+    SELECT e.ev_class
+      FROM opaque_view o
+      JOIN rule_edge e ON e.refobjid OPERATOR(pg_catalog.=) o.oid
+),
+
+-- Triggers that users made, with the copies of them that partitions have.
+user_trigger AS MATERIALIZED (
+    SELECT DISTINCT t.tgrelid, t.tgtype, t.tgfoid
+      FROM pg_catalog.pg_trigger t
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.tgfoid
+     WHERE t.tgenabled OPERATOR(pg_catalog.<>) 'D'
+       AND (NOT t.tgisinternal OR (t.tgparentid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+                                   AND p.pronamespace OPERATOR(pg_catalog.<>) 11::pg_catalog.oid))
+),
+trigger_function AS (
+    SELECT p.oid,
+           CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN '' ELSE l.lanname::pg_catalog.text END AS language,
+           -- A body with a word that may change rows is condemned here, and need not travel. A word right
+           -- before a quote is a string, as in TG_OP = 'DELETE'.
+           CASE WHEN l.lanname OPERATOR(pg_catalog.=) ANY ('{sql,plpgsql}'::pg_catalog.name[])
+                 AND pg_catalog.length(p.prosrc) OPERATOR(pg_catalog.<) 65536
+                 AND NOT p.prosrc OPERATOR(pg_catalog.~*)
+                     '[[:<:]](delete|update|truncate|merge|execute|perform|call)[[:>:]](?!'')'
+                THEN p.prosrc END AS body
+      FROM (SELECT DISTINCT tgfoid FROM user_trigger) t
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.tgfoid
+      JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang
+),
+
+document AS MATERIALIZED (
+    SELECT pg_catalog.json_build_object(
+        -- Words that must be quoted as names.
+        'keywords', (SELECT pg_catalog.json_agg(w.word) FROM pg_catalog.pg_get_keywords() w
+                      WHERE w.catcode OPERATOR(pg_catalog.<>) 'U'),
+        'schemas', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(n.oid::pg_catalog.int8, n.nspname))
+                      FROM pg_catalog.pg_namespace n),
+        'relations', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                             r.oid::pg_catalog.int8, r.relnamespace::pg_catalog.int8, r.relname, r.relkind))
+                        FROM relation r),
+        'inherits', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                            h.inhrelid::pg_catalog.int8, h.inhparent::pg_catalog.int8, c.relispartition))
+                       FROM pg_catalog.pg_inherits h
+                       JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.inhrelid
+                      WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,f}'::pg_catalog."char"[])),
+        'types', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                         t.atttypid::pg_catalog.int8, t.atttypmod,
+                         pg_catalog.format_type(t.atttypid, t.atttypmod), COALESCE(k.kind, 'o')))
+                    FROM (SELECT DISTINCT a.atttypid, a.atttypmod FROM attribute a) t
+                    LEFT JOIN key_type k ON k.oid OPERATOR(pg_catalog.=) t.atttypid),
+        'columns', (SELECT pg_catalog.json_agg(t.entry)
+                      FROM (SELECT pg_catalog.json_build_array(a.attrelid::pg_catalog.int8, pg_catalog.json_agg(
+                                       pg_catalog.json_build_array(a.attnum, a.attname, a.atttypid::pg_catalog.int8,
+                                           a.atttypmod, a.attgenerated OPERATOR(pg_catalog.<>) '',
+                                           a.attidentity OPERATOR(pg_catalog.<>) '')
+                                       ORDER BY a.attnum)) AS entry
+                              FROM attribute a
+                             GROUP BY a.attrelid) t),
+        'defaults', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                            d.owner::pg_catalog.int8, d.part, d.kind))
+                       FROM default_kind d),
+        'indexes', (SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+                           'oid', i.indexrelid::pg_catalog.int8, 'table', i.indrelid::pg_catalog.int8,
+                           'parent', h.inhparent::pg_catalog.int8,
+                           'name', c.relname, 'columns', x.attnums, 'odd', x.odd,
+                           'valid', i.indisvalid, 'immediate', i.indimmediate,
+                           'partial', i.indpred IS NOT NULL, 'expression', i.indexprs IS NOT NULL,
+                           -- Known from Postgres 15 on.
+                           'nulls_not_distinct', COALESCE((pg_catalog.to_jsonb(i)
+                               OPERATOR(pg_catalog.->>) 'indnullsnotdistinct')::pg_catalog.bool, false)))
+                      FROM key_index x
+                      JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) x.indexrelid
+                      JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) x.indexrelid
+                      LEFT JOIN pg_catalog.pg_inherits h ON h.inhrelid OPERATOR(pg_catalog.=) x.indexrelid),
+        'foreign_keys', (SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+                                'name', f.conname, 'child', f.conrelid::pg_catalog.int8,
+                                'parent', f.confrelid::pg_catalog.int8,
+                                'columns', f.conkey, 'parent_columns', f.confkey,
+                                'delete', f.confdeltype, 'update', f.confupdtype))
+                           FROM foreign_key f),
+        'triggers', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                            t.tgrelid::pg_catalog.int8, t.tgtype, t.tgfoid::pg_catalog.int8))
+                       FROM user_trigger t),
+        'trigger_functions', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                                     f.oid::pg_catalog.int8, f.language, f.body))
+                                FROM trigger_function f),
+        -- Rules other than a view's own, by event: 2 UPDATE, 3 INSERT, 4 DELETE.
+        'rules', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(
+                         w.ev_class::pg_catalog.int8, w.ev_type))
+                    FROM pg_catalog.pg_rewrite w
+                   WHERE w.ev_type OPERATOR(pg_catalog.<>) '1' AND w.ev_enabled OPERATOR(pg_catalog.<>) 'D'),
+        'stands_on', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                             e.ev_class::pg_catalog.int8, e.refobjid::pg_catalog.int8))
+                        FROM rule_edge e),
+        'view_columns', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                                v.ev_class::pg_catalog.int8, v.base::pg_catalog.int8, v.origins))
+                           FROM plain_view v WHERE v.origins IS NOT NULL),
+        'opaque_functions', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(c.nspname, c.proname))
+                               FROM opaque_call c),
+        'opaque_relations', (SELECT pg_catalog.json_agg(o.oid::pg_catalog.int8) FROM opaque_view o),
+        'calling', (SELECT pg_catalog.json_agg(c.oid::pg_catalog.int8) FROM calling c)
+    )::pg_catalog.text AS text
+)
+-- Names that are not ASCII travel as hexadecimal UTF-8, whatever the client's encoding.
+SELECT CASE WHEN pg_catalog.octet_length(d.text) OPERATOR(pg_catalog.=) pg_catalog.length(d.text) THEN d.text
+            ELSE pg_catalog.encode(pg_catalog.convert_to(d.text,
+                     CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'
+                          THEN 'SQL_ASCII' ELSE 'UTF8' END), 'hex') END
+  FROM document d

@@ -1,0 +1,18 @@
+-- Where this session looks for names, as one JSON document in one row. Qualified, without backslashes,
+-- and in hexadecimal if a name is not ASCII, for the reasons that load.sql gives.
+SELECT CASE WHEN pg_catalog.octet_length(d.text) OPERATOR(pg_catalog.=) pg_catalog.length(d.text) THEN d.text
+            ELSE pg_catalog.encode(pg_catalog.convert_to(d.text,
+                     CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'
+                          THEN 'SQL_ASCII' ELSE 'UTF8' END), 'hex') END
+  FROM (SELECT pg_catalog.json_build_object(
+            'path', pg_catalog.current_schemas(false),
+            -- Listed in the setting, pg_temp has a place of its own; but before the first temporary
+            -- table, current_schemas() does not show it.
+            'temporary_listed',
+            pg_catalog.strpos(pg_catalog.current_setting('search_path'), 'pg_temp') OPERATOR(pg_catalog.>) 0,
+            'temporary', (SELECT pg_catalog.json_agg(c.relname) FROM pg_catalog.pg_class c
+                           WHERE pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+                             AND c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()
+                             AND c.relkind OPERATOR(pg_catalog.=)
+                                 ANY ('{r,p,v,m,f,S,c}'::pg_catalog."char"[]))
+        )::pg_catalog.text AS text OFFSET 0) d

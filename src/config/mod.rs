@@ -1,0 +1,224 @@
+//! The configuration: each part's own settings, composed from file, environment and flags, checked once.
+//! It cannot act; nothing below this floor knows it.
+
+pub mod address;
+mod environment;
+mod file;
+pub mod schema;
+pub mod settings;
+pub mod upstream;
+pub mod value;
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::journal;
+use crate::proxy;
+use crate::rekey::policy::{Limits, Policies};
+use address::Address;
+use settings::Settings;
+use upstream::Upstream;
+use value::{LogFormat, LogLevel};
+
+/// Everything that was decided before untwin starts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The database.
+    pub upstream: Upstream,
+    /// Where clients connect: one address at least.
+    pub listen: Vec<Address>,
+    /// How long to wait for a connection to the database.
+    pub connect_timeout: Duration,
+    /// How long a client may take to log in.
+    pub login_timeout: Duration,
+    /// How many threads to use.
+    pub workers: NonZeroUsize,
+    /// How long the knowledge of the database's tables is trusted.
+    pub catalog_ttl: Duration,
+    /// What becomes of twins, per session and table.
+    pub policies: Policies,
+    /// How much is inspected and remembered.
+    pub limits: Limits,
+    /// The journal.
+    pub journal: journal::Config,
+    /// The log.
+    pub log: Log,
+}
+
+/// Which log lines are written, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// How.
+    pub format: LogFormat,
+    /// Which.
+    pub level: LogLevel,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file says something that is not understood.
+    #[error("{path}:{line}:{column}: {message}")]
+    File {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// In characters, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A variable has a value that is not understood.
+    #[error("{name}: {message}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A variable looks like one of untwin's and is none.
+    #[error("{name} is no variable of untwin; these are: {known}")]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// Those that exist, separated by commas.
+        known: String,
+    },
+    /// No source gives a setting that has no default.
+    #[error("{setting} is not set: give --{setting}, UNTWIN_{variable} or {setting} in untwin.toml", variable = .setting.to_uppercase())]
+    Missing {
+        /// The setting.
+        setting: &'static str,
+    },
+}
+
+/// The file that is read, if it exists, when none is named.
+const FILE: &str = "untwin.toml";
+
+/// Where settings come from, the stronger first.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What the command line says.
+    pub flags: Settings,
+    /// The file that the command line names.
+    pub file: Option<PathBuf>,
+    /// All variables of the environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Sources {
+    /// The settings of all sources and the defaults, merged: flags, environment, file, defaults.
+    ///
+    /// # Errors
+    /// All but [`Error::Missing`].
+    pub fn settings(self) -> Result<Settings, Error> {
+        let environment = environment::read(&self.environment)?;
+        let named = self
+            .file
+            .or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
+        let file = match named {
+            Some(path) => file::read(&path)?,
+            None if Path::new(FILE).exists() => file::read(Path::new(FILE))?,
+            None => Settings::default(),
+        };
+        Ok(self
+            .flags
+            .over(environment)
+            .over(file)
+            .over(Settings::defaults()))
+    }
+
+    /// The configuration.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn config(self) -> Result<Config, Error> {
+        Config::compose(self.settings()?)
+    }
+}
+
+fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+    variables
+        .iter()
+        .find(|(found, value)| found == name && !value.is_empty())
+        .map(|(_, value)| value)
+}
+
+impl Config {
+    /// The part that the proxy needs.
+    #[must_use]
+    pub fn proxy(&self) -> proxy::Config {
+        proxy::Config {
+            listen: self.listen.clone(),
+            upstream: self.upstream.addresses.clone(),
+            connect_timeout: self.connect_timeout,
+            login_timeout: self.login_timeout,
+            catalog_ttl: self.catalog_ttl,
+            policies: std::sync::Arc::new(self.policies.clone()),
+            limits: self.limits,
+        }
+    }
+
+    /// Composes the configuration of settings that include the defaults.
+    ///
+    /// # Errors
+    /// [`Error::Missing`].
+    pub fn compose(settings: Settings) -> Result<Self, Error> {
+        Ok(Self {
+            policies: settings.policies(),
+            upstream: set("upstream", settings.upstream)?,
+            listen: set("listen", settings.listen)?.0,
+            connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
+            login_timeout: set("login_timeout", settings.login_timeout)?.0,
+            workers: set("workers", settings.workers)?,
+            catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
+            limits: Limits {
+                statement_bytes: set("max_statement_bytes", settings.max_statement_bytes)?.0,
+                transaction_key_bytes: set(
+                    "max_transaction_key_bytes",
+                    settings.max_transaction_key_bytes,
+                )?
+                .0,
+                total_key_bytes: set("max_total_key_bytes", settings.max_total_key_bytes)?.0,
+            },
+            journal: journal::Config {
+                path: settings.journal,
+                rotate_bytes: set("journal_rotate_bytes", settings.journal_rotate_bytes)?.0,
+                keep: set("journal_keep", settings.journal_keep)?,
+            },
+            log: Log {
+                format: set("log_format", settings.log_format)?,
+                level: set("log_level", settings.log_level)?,
+            },
+        })
+    }
+
+    /// What is odd and not wrong, in words, to be logged once.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
+        if self.upstream.has_login() {
+            vec![login]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+fn set<T>(setting: &'static str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or(Error::Missing { setting })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! Every setting, one line each: the same struct is read from the file, the environment and the flags.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::address::Listen;
+use super::upstream::Upstream;
+use super::value::{BadValue, LogFormat, LogLevel, Period, Size, setting};
+use crate::rekey::policy::{
+    Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
+};
+use crate::rekey::table_name::TableName;
+
+/// Settings as one source gives them; what it leaves out is `None`. Descriptions are those of the help and
+/// of the schema.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, clap::Args)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "untwin.toml", description = "The settings of untwin")]
+pub struct Settings {
+    /// The database to stand in front of: postgres://host:port
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<Upstream>,
+    /// Where clients connect: addresses separated by commas; /directory is a unix socket
+    #[arg(long, value_name = "ADDRESSES")]
+    pub listen: Option<Listen>,
+    /// What to do with twins: rewrite, strict or observe
+    #[arg(long)]
+    pub mode: Option<Mode>,
+    /// The journal's file
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+    /// Size from which the journal is continued in a new file
+    #[arg(long, value_name = "SIZE")]
+    pub journal_rotate_bytes: Option<Size>,
+    /// How many former files of the journal are kept
+    #[arg(long, value_name = "FILES")]
+    pub journal_keep: Option<usize>,
+    /// How log lines are written
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Which log lines are written: a level, or directives such as info,untwin::proxy=debug
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// The largest statement whose text is inspected
+    #[arg(long, value_name = "SIZE")]
+    pub max_statement_bytes: Option<Size>,
+    /// The most memory for the keys of one transaction
+    #[arg(long, value_name = "SIZE")]
+    pub max_transaction_key_bytes: Option<Size>,
+    /// The most memory for the keys of all transactions
+    #[arg(long, value_name = "SIZE")]
+    pub max_total_key_bytes: Option<Size>,
+    /// What to do with twins whose key is name-based (v3, v5): forward or rekey
+    #[arg(long, value_name = "CHOICE")]
+    pub name_based: Option<NameBased>,
+    /// What to do with twins that equal the first row in every column: rekey or forward
+    #[arg(long, value_name = "CHOICE")]
+    pub identical_rows: Option<IdenticalRows>,
+    /// What to do with a reference that may mean either twin: fail or keep
+    #[arg(long, value_name = "CHOICE")]
+    pub ambiguous: Option<Ambiguous>,
+    /// Which key RETURNING shows for a rekeyed row: stored or sent
+    #[arg(long, value_name = "CHOICE")]
+    pub returning: Option<Returning>,
+    /// How long the knowledge of the database's tables is trusted
+    #[arg(long, value_name = "TIME")]
+    pub catalog_ttl: Option<Period>,
+    /// How long to wait for a connection to the database
+    #[arg(long, value_name = "TIME")]
+    pub connect_timeout: Option<Period>,
+    /// How long a client may take to log in
+    #[arg(long, value_name = "TIME")]
+    pub login_timeout: Option<Period>,
+    /// How many threads to use
+    #[arg(long, value_name = "THREADS")]
+    pub workers: Option<NonZeroUsize>,
+    /// What differs for a database
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub database: Vec<ScopeSection>,
+    /// What differs for a user (the role that logs in)
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user: Vec<ScopeSection>,
+    /// What differs for an application name; a trailing * stands for any ending
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub application: Vec<ScopeSection>,
+    /// What differs for a table
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub table: Vec<TableSection>,
+}
+
+/// `[[database]]`, `[[user]]` or `[[application]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScopeSection {
+    /// Whose settings these are
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// What to do with twins
+    pub mode: Option<Mode>,
+    /// What to do with twins whose key is name-based (v3, v5)
+    pub name_based: Option<NameBased>,
+    /// What to do with twins that equal the first row in every column
+    pub identical_rows: Option<IdenticalRows>,
+    /// What to do with a reference that may mean either twin
+    pub ambiguous: Option<Ambiguous>,
+    /// Which key RETURNING shows for a rekeyed row
+    pub returning: Option<Returning>,
+}
+
+/// `[[table]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableSection {
+    /// The table, with its schema: `public.ev`
+    #[schemars(with = "QualifiedName")]
+    pub name: Spanned<QualifiedName>,
+    /// true: protect its keys also where untwin cannot show that this is harmless; false: do not
+    pub protect: Option<bool>,
+    /// The column to rekey, where a key has several UUID columns
+    pub rekey: Option<String>,
+    /// Columns that may differ between two deliveries of one fact
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volatile_columns: Vec<String>,
+    /// What to do with twins
+    pub mode: Option<Mode>,
+    /// What to do with twins whose key is name-based (v3, v5)
+    pub name_based: Option<NameBased>,
+    /// What to do with twins that equal the first row in every column
+    pub identical_rows: Option<IdenticalRows>,
+    /// What to do with a reference that may mean either twin
+    pub ambiguous: Option<Ambiguous>,
+    /// Which key RETURNING shows for a rekeyed row
+    pub returning: Option<Returning>,
+}
+
+/// A table's name with its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QualifiedName {
+    text: String,
+    /// Its schema is there.
+    pub(super) table: TableName,
+}
+
+setting!(QualifiedName, "a table with its schema: `public.ev`");
+
+impl FromStr for QualifiedName {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let table: TableName = text
+            .parse()
+            .map_err(|error| BadValue(format!("`{text}`: {error}")))?;
+        if table.schema.is_none() {
+            return Err(BadValue(format!(
+                "`{text}` says no schema: write `public.{text}`"
+            )));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            table,
+        })
+    }
+}
+
+impl std::fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The five settings that every scope has.
+macro_rules! overrides {
+    ($section:expr) => {
+        Overrides {
+            mode: $section.mode,
+            identical_rows: $section.identical_rows,
+            name_based: $section.name_based,
+            ambiguous: $section.ambiguous,
+            returning: $section.returning,
+        }
+    };
+}
+
+impl Settings {
+    /// What holds where no source says otherwise. The database has no default.
+    #[must_use]
+    pub fn defaults() -> Self {
+        let seconds = |seconds| Some(Period(std::time::Duration::from_secs(seconds)));
+        let journal = crate::journal::Config::default();
+        let rest = crate::rekey::policy::Policy::default();
+        Self {
+            upstream: None,
+            listen: Some(Listen(vec![super::address::Address::from(
+                std::net::SocketAddr::from(([127, 0, 0, 1], 6432)),
+            )])),
+            mode: Some(rest.mode),
+            journal: crate::journal::default_path(),
+            journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
+            journal_keep: Some(journal.keep),
+            log_format: Some(LogFormat::Human),
+            log_level: "info".parse().ok(),
+            max_statement_bytes: Some(Size(64 << 20)),
+            max_transaction_key_bytes: Some(Size(256 << 20)),
+            max_total_key_bytes: Some(Size(1 << 30)),
+            name_based: Some(rest.name_based),
+            identical_rows: Some(rest.identical_rows),
+            ambiguous: Some(rest.ambiguous),
+            returning: Some(rest.returning),
+            catalog_ttl: seconds(60),
+            connect_timeout: seconds(10),
+            login_timeout: seconds(60),
+            workers: std::thread::available_parallelism()
+                .ok()
+                .or(Some(NonZeroUsize::MIN)),
+            database: Vec::new(),
+            user: Vec::new(),
+            application: Vec::new(),
+            table: Vec::new(),
+        }
+    }
+
+    /// These settings, and those of `lower` where these say nothing.
+    #[must_use]
+    pub fn over(self, lower: Self) -> Self {
+        let list = |upper: Vec<ScopeSection>, lower| if upper.is_empty() { lower } else { upper };
+        Self {
+            upstream: self.upstream.or(lower.upstream),
+            listen: self.listen.or(lower.listen),
+            mode: self.mode.or(lower.mode),
+            journal: self.journal.or(lower.journal),
+            journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),
+            journal_keep: self.journal_keep.or(lower.journal_keep),
+            log_format: self.log_format.or(lower.log_format),
+            log_level: self.log_level.or(lower.log_level),
+            max_statement_bytes: self.max_statement_bytes.or(lower.max_statement_bytes),
+            max_transaction_key_bytes: self
+                .max_transaction_key_bytes
+                .or(lower.max_transaction_key_bytes),
+            max_total_key_bytes: self.max_total_key_bytes.or(lower.max_total_key_bytes),
+            name_based: self.name_based.or(lower.name_based),
+            identical_rows: self.identical_rows.or(lower.identical_rows),
+            ambiguous: self.ambiguous.or(lower.ambiguous),
+            returning: self.returning.or(lower.returning),
+            catalog_ttl: self.catalog_ttl.or(lower.catalog_ttl),
+            connect_timeout: self.connect_timeout.or(lower.connect_timeout),
+            login_timeout: self.login_timeout.or(lower.login_timeout),
+            workers: self.workers.or(lower.workers),
+            database: list(self.database, lower.database),
+            user: list(self.user, lower.user),
+            application: list(self.application, lower.application),
+            table: if self.table.is_empty() {
+                lower.table
+            } else {
+                self.table
+            },
+        }
+    }
+
+    /// The rules of every scope.
+    pub(super) fn policies(&self) -> Policies {
+        let mut policies = Policies::everywhere(overrides!(self));
+        for section in &self.database {
+            policies.add_database(section.name.get_ref().clone(), overrides!(section));
+        }
+        for section in &self.user {
+            policies.add_user(section.name.get_ref().clone(), overrides!(section));
+        }
+        for section in &self.application {
+            policies.add_application(section.name.get_ref(), overrides!(section));
+        }
+        for section in &self.table {
+            policies.add_table(section.name.get_ref().table.clone(), section.rule());
+        }
+        policies
+    }
+}
+
+impl TableSection {
+    fn rule(&self) -> TableRule {
+        let volatile: Vec<Box<str>> = self
+            .volatile_columns
+            .iter()
+            .map(|column| column.as_str().into())
+            .collect();
+        TableRule {
+            overrides: overrides!(self),
+            protect: self.protect,
+            rekey: self.rekey.as_deref().map(Arc::from),
+            volatile_columns: volatile.into(),
+        }
+    }
+}

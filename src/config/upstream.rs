@@ -1,0 +1,247 @@
+//! The database's URL. Pure; connects to nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tokio_postgres::config::{Host, SslMode};
+
+use super::address::Address;
+use super::value::{BadValue, setting};
+use crate::proxy::escaped;
+
+/// The port of Postgres.
+const POSTGRES_PORT: u16 = 5432;
+
+/// The database. Never shows credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Where it is, in the order in which the addresses are tried: one at least.
+    pub addresses: Vec<Address>,
+    /// The whole URL, for connections of untwin's own. Sessions of clients bring their own credentials.
+    pub client: tokio_postgres::Config,
+}
+
+setting!(
+    Upstream,
+    "the database's URL: `postgres://host:port`, with several hosts `postgres://one:5432,two:5432`"
+);
+
+impl Upstream {
+    /// How connections are encrypted.
+    #[must_use]
+    pub fn ssl_mode(&self) -> SslMode {
+        self.client.get_ssl_mode()
+    }
+
+    /// Whether the URL names a user, a password or a database, which no client's session uses.
+    #[must_use]
+    pub fn has_login(&self) -> bool {
+        let client = &self.client;
+        client.get_user().is_some()
+            || client.get_password().is_some()
+            || client.get_dbname().is_some()
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = BadValue;
+
+    /// Reads a URL or a connection string as libpq does, or a mere `host:port`. Errors do not repeat the
+    /// text: it may hold a password.
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let url = if text.contains("://") || text.contains('=') {
+            text.to_owned()
+        } else {
+            format!("postgres://{text}")
+        };
+        let client: tokio_postgres::Config = url.parse().map_err(|error| {
+            let reason = std::error::Error::source(&error)
+                .map_or_else(String::new, |source| format!(" ({source})"));
+            BadValue(format!(
+                "this is no URL of a database{reason}: write `postgres://host:port`"
+            ))
+        })?;
+        let addresses = addresses(&client)?;
+        Ok(Self { addresses, client })
+    }
+}
+
+/// The URL without credentials and database.
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = |address: &Address| match address {
+            Address::Tcp { .. } => address.to_string(),
+            Address::Unix { directory, port } => {
+                format!("{}:{port}", escaped(directory).replace('/', "%2F"))
+            }
+        };
+        let hosts: Vec<_> = self.addresses.iter().map(host).collect();
+        let ssl_mode = match self.ssl_mode() {
+            SslMode::Disable => "?sslmode=disable",
+            SslMode::Require => "?sslmode=require",
+            _ => "",
+        };
+        let slash = if ssl_mode.is_empty() { "" } else { "/" };
+        write!(f, "postgres://{}{slash}{ssl_mode}", hosts.join(","))
+    }
+}
+
+/// Pairs hosts with ports as libpq does: none means 5432, one is that of every host.
+fn addresses(client: &tokio_postgres::Config) -> Result<Vec<Address>, BadValue> {
+    let (hosts, literal) = (client.get_hosts(), client.get_hostaddrs());
+    let hosts: Vec<Host> = match literal {
+        [] => hosts.to_vec(),
+        literal => literal.iter().map(|ip| Host::Tcp(ip.to_string())).collect(),
+    };
+    if hosts.is_empty() {
+        return Err(BadValue(
+            "the URL of the database names no host: write `postgres://host:port`".to_owned(),
+        ));
+    }
+    let port = |at: usize| match *client.get_ports() {
+        [] => Some(POSTGRES_PORT),
+        [port] => Some(port),
+        ref ports if ports.len() == hosts.len() => ports.get(at).copied(),
+        _ => None,
+    };
+    let address = |(at, host): (usize, &Host)| {
+        let port = port(at).ok_or_else(|| {
+            BadValue("the URL of the database has more hosts than ports, or fewer".to_owned())
+        })?;
+        Ok(match host {
+            Host::Tcp(host) => Address::Tcp {
+                host: host.clone(),
+                port,
+            },
+            Host::Unix(directory) => Address::Unix {
+                directory: directory.clone(),
+                port,
+            },
+        })
+    };
+    hosts.iter().enumerate().map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    fn unix(directory: &str, port: u16) -> Address {
+        Address::Unix {
+            directory: directory.into(),
+            port,
+        }
+    }
+
+    #[test]
+    fn urls_of_databases() {
+        for (text, addresses, shown) in [
+            (
+                "postgres://127.0.0.1",
+                vec![tcp("127.0.0.1", 5432)],
+                "postgres://127.0.0.1:5432",
+            ),
+            (
+                "127.0.0.1:5433",
+                vec![tcp("127.0.0.1", 5433)],
+                "postgres://127.0.0.1:5433",
+            ),
+            (
+                "postgresql://u:secret@h:1/d",
+                vec![tcp("h", 1)],
+                "postgres://h:1",
+            ),
+            (
+                "postgres://h:1,i:2",
+                vec![tcp("h", 1), tcp("i", 2)],
+                "postgres://h:1,i:2",
+            ),
+            (
+                "postgres://[::1]:1",
+                vec![tcp("::1", 1)],
+                "postgres://[::1]:1",
+            ),
+            (
+                "postgres://%2Fvar%2Frun:1",
+                vec![unix("/var/run", 1)],
+                "postgres://%2Fvar%2Frun:1",
+            ),
+            (
+                "postgres:///d?host=/var/run",
+                vec![unix("/var/run", 5432)],
+                "postgres://%2Fvar%2Frun:5432",
+            ),
+            (
+                "host=h,i port=7 password=secret",
+                vec![tcp("h", 7), tcp("i", 7)],
+                "postgres://h:7,i:7",
+            ),
+            (
+                "host=h hostaddr=127.0.0.1",
+                vec![tcp("127.0.0.1", 5432)],
+                "postgres://127.0.0.1:5432",
+            ),
+            (
+                "postgres://h/?sslmode=require",
+                vec![tcp("h", 5432)],
+                "postgres://h:5432/?sslmode=require",
+            ),
+        ] {
+            let upstream: Upstream = text.parse().unwrap();
+            assert_eq!(
+                (&upstream.addresses, upstream.to_string().as_str()),
+                (&addresses, shown),
+                "{text}"
+            );
+            assert!(!format!("{upstream:?}").contains("secret"));
+            let again: Upstream = shown.parse().unwrap();
+            assert_eq!(
+                (&again.addresses, again.ssl_mode()),
+                (&addresses, upstream.ssl_mode())
+            );
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_url_and_are_not_repeated() {
+        for text in [
+            "",
+            "postgres://",
+            "postgres:///d",
+            "http://secret",
+            "postgres://u:secret@h:port",
+            "host=h secret=secret",
+            "postgres://u:secret@h?sslmode=sometimes",
+            "host=h,i,j port=1,2 password=secret",
+            "port=1",
+        ] {
+            let error = text.parse::<Upstream>().map(|up| up.addresses).unwrap_err();
+            assert!(
+                error.to_string().len() > 20 && !error.to_string().contains("secret@"),
+                "{text}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_login_in_the_url_is_noticed() {
+        for (text, login) in [
+            ("postgres://h", false),
+            ("postgres://u@h", true),
+            ("postgres://h/d", true),
+        ] {
+            assert_eq!(
+                text.parse::<Upstream>().unwrap().has_login(),
+                login,
+                "{text}"
+            );
+        }
+    }
+}

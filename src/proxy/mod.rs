@@ -1,0 +1,49 @@
+//! Sockets: accepts clients, logs them in at the server, and relays both ways. Decides nothing about keys.
+
+mod address;
+mod buffer;
+mod catalogs;
+mod connection;
+mod handshake;
+mod listen;
+mod records;
+mod relay;
+mod stream;
+
+pub use address::{Address, UpstreamError, escaped};
+pub use listen::Proxy;
+
+use crate::journal::writer::Journal;
+use crate::live::counters::Counters;
+use crate::rekey::policy::{Limits, Policies};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the proxy needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect to.
+    pub listen: Vec<Address>,
+    /// The database server: one or several addresses, tried in order.
+    pub upstream: Vec<Address>,
+    /// How long one attempt to reach the server may take.
+    pub connect_timeout: Duration,
+    /// How long a client may take from its first byte to a session that is ready for queries.
+    pub login_timeout: Duration,
+    /// How old a snapshot of the catalog may be before it is taken anew.
+    pub catalog_ttl: Duration,
+    /// What is done with twins.
+    pub policies: Arc<Policies>,
+    /// How much is inspected and remembered.
+    pub limits: Limits,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub config: Config,
+    pub journal: Journal,
+    pub counters: Arc<Counters>,
+    pub catalogs: catalogs::Catalogs,
+    /// Secret of this process, for hashes.
+    pub seed: u64,
+}

@@ -1,0 +1,132 @@
+//! Facts of a session as records of the journal, and their fates.
+
+use super::Shared;
+use crate::journal::record::{Action, Carrier, Fate, Id, Note, Origin, Place, Record};
+use crate::journal::writer;
+use crate::rekey::fresh::{Entropy, System};
+use crate::rekey::judge;
+use crate::session::{self, Fact};
+use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What one session has written to the journal and whose fate is open.
+pub(super) struct Records {
+    origin: Arc<Origin>,
+    open: VecDeque<(u64, Id)>,
+    entropy: System,
+}
+
+impl Records {
+    pub fn new(origin: Origin) -> Self {
+        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default() }
+    }
+
+    /// Writes facts to the journal. Only then may what they speak of be forwarded.
+    ///
+    /// # Errors
+    /// The journal cannot be written to; nothing was recorded.
+    pub fn append(&mut self, facts: &[Fact], shared: &Shared) -> Result<(), writer::Error> {
+        let at = Timestamp::now();
+        let records: Vec<Record> = facts.iter().filter_map(|fact| self.record(fact, at)).collect();
+        shared.journal.append(&records)?;
+        self.open.extend(facts.iter().zip(&records).map(|(fact, record)| (fact.ordinal, record.id)));
+        for (fact, record) in facts.iter().zip(&records) {
+            count(fact, record, shared);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, fact: &Fact, at: Timestamp) -> Option<Record> {
+        let key = fact.table.keys.get(fact.twin.key)?;
+        let column = fact.table.columns.get(fact.column)?;
+        let (action, reason) = match fact.twin.action {
+            judge::Action::Rekeyed => (Action::Rekeyed, None),
+            judge::Action::Observed => (Action::Observed, None),
+            judge::Action::Forwarded(reason) => (Action::Forwarded, Some(reason.into())),
+        };
+        let random = u128::from_be_bytes(self.entropy.bytes()?);
+        Some(Record {
+            at,
+            id: Id::new(at, random),
+            fate: Fate::Pending,
+            action,
+            reason,
+            table: fact.table.display.as_str().into(),
+            constraint: key.constraint.as_str().into(),
+            column: column.name.as_str().into(),
+            old: fact.twin.old,
+            new: fact.twin.new,
+            place: Place { statement: fact.statement.into(), row: fact.twin.row.into() },
+            first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
+            carrier: carrier(fact.carrier),
+            identical: fact.twin.identical,
+            echoed_in: Vec::new(),
+            origin: Arc::clone(&self.origin),
+        })
+    }
+
+    /// Writes fates that have become known.
+    pub fn settle(&mut self, settled: &[(u64, session::Fate)], shared: &Shared) {
+        for fate in [session::Fate::Committed, session::Fate::RolledBack, session::Fate::Unknown] {
+            let mut ids = Vec::new();
+            self.open.retain(|&(ordinal, id)| {
+                let hit = settled.contains(&(ordinal, fate));
+                if hit {
+                    ids.push(id);
+                }
+                !hit
+            });
+            if !ids.is_empty() {
+                let (fate, counter) = match fate {
+                    session::Fate::Committed => (Fate::Committed, &shared.counters.committed_total),
+                    session::Fate::RolledBack => (Fate::RolledBack, &shared.counters.rolled_back_total),
+                    session::Fate::Unknown => (Fate::Unknown, &shared.counters.fate_unknown_total),
+                };
+                counter.add(ids.len() as u64);
+                shared.journal.settle(&ids, fate);
+            }
+        }
+    }
+
+    pub fn note(&self, note: &'static str, shared: &Shared) {
+        let note = Note { at: Timestamp::now(), note: note.into(), session: self.origin.session.clone() };
+        if let Err(error) = shared.journal.note(&note) {
+            tracing::warn!(%error, "the journal cannot be written to");
+        }
+    }
+}
+
+fn count(fact: &Fact, record: &Record, shared: &Shared) {
+    let counters = &shared.counters;
+    match fact.twin.action {
+        judge::Action::Rekeyed => counters.rekeyed_total.increment(),
+        judge::Action::Observed => counters.observed_total.increment(),
+        judge::Action::Forwarded(reason) => counters.forwarded_total.increment(reason),
+    }
+    if fact.twin.identical {
+        counters.identical_total.increment();
+    }
+    tracing::info!(
+        action = record.action.name(),
+        table = fact.table.display,
+        constraint = %record.constraint,
+        statement = fact.statement,
+        row = fact.twin.row,
+        identical = fact.twin.identical,
+        reason = record.reason.as_deref(),
+        "twin"
+    );
+}
+
+fn carrier(carrier: session::Carrier) -> Carrier {
+    match carrier {
+        session::Carrier::Literal => Carrier::Literal,
+        session::Carrier::Parameter => Carrier::Parameter,
+        session::Carrier::Array => Carrier::Array,
+        session::Carrier::CopyText => Carrier::CopyText,
+        session::Carrier::CopyCsv => Carrier::CopyCsv,
+        session::Carrier::CopyBinary => Carrier::CopyBinary,
+        session::Carrier::Json => Carrier::Json,
+    }
+}

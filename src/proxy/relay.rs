@@ -1,0 +1,510 @@
+//! Two pumps, one a direction, that share a session. Each socket half has exactly one writer, so replies
+//! cannot be reordered; one direction that waits for its writer never stops the other.
+
+use super::Shared;
+use super::buffer::Buffer;
+use super::catalogs::{self, Errand, Shelf};
+use super::records::Records;
+use crate::catalog;
+use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
+use crate::wire::frame::{self, HEADER, Header};
+use crate::wire::tag::frontend;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+/// What both pumps of one connection share.
+pub(super) struct Link<'a> {
+    pub shared: &'a Shared,
+    pub shelf: &'a Shelf,
+    state: Mutex<State>,
+    /// The server's answer to a question of our own.
+    answer: Mutex<Option<Answer>>,
+    answered: Notify,
+    /// Everything received from the server has been handed to the client's socket.
+    flushed: AtomicBool,
+    /// Bytes pass unread: they cannot be cut into messages, or the session is broken.
+    raw: AtomicBool,
+}
+
+/// Pure state, locked for calls that return at once and never across an await.
+struct State {
+    session: Session,
+    records: Records,
+}
+
+/// Replies up to this size are read; larger ones (an error with a long text) pass by unread.
+const MAX_REPLY: usize = 1 << 20;
+
+impl<'a> Link<'a> {
+    pub fn new(shared: &'a Shared, shelf: &'a Shelf, session: Session, records: Records) -> Self {
+        Self {
+            shared,
+            shelf,
+            state: Mutex::new(State { session, records }),
+            answer: Mutex::new(None),
+            answered: Notify::new(),
+            flushed: AtomicBool::new(true),
+            raw: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection is over: tells the journal the fate of what is open.
+    pub fn close(&self) {
+        let mut state = self.state();
+        let State { session, records } = &mut *state;
+        let settled: Vec<_> = session.lost().collect();
+        records.settle(&settled, self.shared);
+    }
+
+    /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data
+    /// through a fault of ours.
+    fn guarded<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let mut state = self.state();
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut state)));
+        if result.is_err() {
+            self.raw.store(true, Ordering::Relaxed);
+            self.shared.counters.panics_total.increment();
+            tracing::error!("a fault in untwin: the session goes on without inspection");
+        }
+        result.ok()
+    }
+}
+
+/// Client to server.
+pub(super) struct Upward<'a, R, W> {
+    pub link: &'a Link<'a>,
+    pub reader: R,
+    pub writer: W,
+    pub buffer: Buffer,
+    /// Position in the client's stream of the first byte in the buffer.
+    pub base: u64,
+    /// Bytes in the buffer that have been looked at.
+    pub seen: usize,
+    /// Of those, bytes that may be forwarded.
+    pub safe: usize,
+    /// Bytes of a message passing by that have not arrived yet.
+    pub passing: usize,
+    /// Likewise of CopyData that is inspected.
+    pub copying: usize,
+    pub outcome: Outcome,
+    pub copied: CopyOutcome,
+}
+
+/// What to do next.
+enum Step {
+    /// Look at what follows in the buffer.
+    On,
+    /// More bytes are needed.
+    More,
+}
+
+impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
+    pub fn new(link: &'a Link<'a>, reader: R, writer: W, buffer: Buffer) -> Self {
+        Self {
+            link,
+            reader,
+            writer,
+            buffer,
+            base: 0,
+            seen: 0,
+            safe: 0,
+            passing: 0,
+            copying: 0,
+            outcome: Outcome::default(),
+            copied: CopyOutcome::default(),
+        }
+    }
+
+    /// Relays until the client closes its side.
+    pub async fn run(&mut self) -> io::Result<()> {
+        loop {
+            while let Step::On = self.step().await? {}
+            self.forward().await?;
+            if self.buffer.read(&mut self.reader).await? == 0 {
+                // A message that was cut off goes along: the server decides what it thinks of it.
+                self.safe = self.buffer.filled().len();
+                self.forward().await?;
+                return self.writer.shutdown().await;
+            }
+        }
+    }
+
+    async fn forward(&mut self) -> io::Result<()> {
+        if self.safe > 0 {
+            let ready = self.buffer.filled().get(..self.safe).unwrap_or_default();
+            self.writer.write_all(ready).await?;
+            self.consume();
+        }
+        Ok(())
+    }
+
+    fn consume(&mut self) {
+        self.buffer.consume(self.safe);
+        self.base += self.safe as u64;
+        self.seen = self.seen.saturating_sub(self.safe);
+        self.safe = 0;
+    }
+
+    async fn step(&mut self) -> io::Result<Step> {
+        let unseen = self.buffer.filled().len().saturating_sub(self.seen);
+        if unseen == 0 {
+            return Ok(Step::More);
+        }
+        if self.link.raw.load(Ordering::Relaxed) {
+            self.seen += unseen;
+            self.safe = self.seen;
+            return Ok(Step::More);
+        }
+        if self.passing > 0 {
+            let count = unseen.min(self.passing);
+            self.passing -= count;
+            self.pass(count);
+            return Ok(Step::On);
+        }
+        if self.copying > 0 {
+            return self.copy_data(unseen.min(self.copying)).await;
+        }
+        let header = match frame::header(self.buffer.filled().get(self.seen..).unwrap_or_default()) {
+            Ok(Some(header)) => header,
+            Ok(None) => return Ok(Step::More),
+            Err(error) => {
+                tracing::warn!(%error, "a message that cannot be cut: the session goes on without inspection");
+                self.link.shared.counters.client_errors_total.increment("message length");
+                self.link.raw.store(true, Ordering::Relaxed);
+                return Ok(Step::On);
+            }
+        };
+        let want = self.link.state().session.wants(header.tag, header.body);
+        match want {
+            Want::Pass => {
+                self.passing = header.frame();
+                Ok(Step::On)
+            }
+            Want::TooLarge => {
+                self.link.guarded(|state| state.session.too_large(header.tag));
+                self.passing = header.frame();
+                Ok(Step::On)
+            }
+            Want::CopyData => {
+                self.copying = header.body;
+                self.seen += HEADER;
+                Ok(Step::On)
+            }
+            Want::Whole if unseen < header.frame() => Ok(Step::More),
+            Want::Whole => {
+                self.message(header).await?;
+                Ok(Step::On)
+            }
+        }
+    }
+
+    /// Bytes that are forwarded as they are. While COPY rows are held back, what follows waits with them.
+    fn pass(&mut self, count: usize) {
+        let held = self.safe < self.seen;
+        self.seen += count;
+        if !held {
+            self.safe = self.seen;
+        }
+    }
+
+    async fn message(&mut self, header: Header) -> io::Result<()> {
+        if matches!(header.tag, frontend::QUERY | frontend::PARSE | frontend::BIND) {
+            self.refresh().await?;
+        }
+        if matches!(header.tag, frontend::COPY_DONE) {
+            self.copied.clear();
+            let copied = &mut self.copied;
+            self.link.guarded(|state| state.session.copy_done(copied));
+            self.apply_copied();
+        }
+        let start = self.seen + HEADER;
+        let body = self.buffer.filled_mut().get_mut(start..start + header.body).unwrap_or_default();
+        let (outcome, link) = (&mut self.outcome, self.link);
+        outcome.clear();
+        link.guarded(|state| state.session.client_message(header.tag, body, outcome));
+        if !outcome.is_nothing() && record(link, outcome) {
+            outcome.edits.iter().for_each(|edit| edit.apply(body));
+        }
+        if let Some(replacement) = self.outcome.replacement.take() {
+            self.safe = self.seen;
+            self.forward().await?;
+            self.writer.write_all(&replacement).await?;
+            self.seen += header.frame();
+            self.safe = self.seen;
+            self.consume();
+            return Ok(());
+        }
+        self.seen += header.frame();
+        self.safe = self.seen;
+        Ok(())
+    }
+
+    async fn copy_data(&mut self, count: usize) -> io::Result<Step> {
+        let at = self.base + self.seen as u64;
+        let payload = self.buffer.filled().get(self.seen..self.seen + count).unwrap_or_default();
+        let (copied, link) = (&mut self.copied, self.link);
+        copied.clear();
+        copied.safe = at + count as u64;
+        link.guarded(|state| state.session.copy_data(payload, at, copied));
+        self.seen += count;
+        self.copying -= count;
+        self.apply_copied();
+        Ok(Step::On)
+    }
+
+    fn apply_copied(&mut self) {
+        let copied = &mut self.copied;
+        let mut recorded = true;
+        if !copied.facts.is_empty() || copied.note.is_some() {
+            let mut outcome = Outcome { facts: std::mem::take(&mut copied.facts), note: copied.note, ..Outcome::default() };
+            recorded = record(self.link, &mut outcome);
+        }
+        if recorded {
+            for (at, bytes) in &copied.patches {
+                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok()) else { continue };
+                if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
+                    place.copy_from_slice(bytes);
+                }
+            }
+        }
+        let safe = usize::try_from(copied.safe.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        self.safe = safe.min(self.seen);
+    }
+
+    /// Sees to it that the session knows the catalog, and its own scope where that matters, before the
+    /// next statement. Asks only while the server has nothing else to do for this session.
+    async fn refresh(&mut self) -> io::Result<()> {
+        {
+            let state = self.link.state();
+            let usable = self.link.shelf.current();
+            let knows = usable != 0 && state.session.catalog_version() == Some(usable);
+            let current = knows && !state.session.wants_scope();
+            if current || !state.session.is_idle() || !self.link.flushed.load(Ordering::Acquire) {
+                return Ok(());
+            }
+        }
+        // Whoever waited for another session's load gets its result in the second round.
+        for _ in 0..2 {
+            match self.link.shelf.errand(self.link.shared.config.catalog_ttl) {
+                Errand::Wait => self.link.shelf.wait(catalogs::WAIT).await,
+                errand => {
+                    self.run_errand(errand).await?;
+                    break;
+                }
+            }
+        }
+        if self.link.state().session.wants_scope()
+            && let Answer::Told(_, text) = self.ask(Ask::Scope).await?
+            && let Ok(scope) = catalog::resolve::parse_scope(&text)
+        {
+            self.link.guarded(|state| state.session.learn_scope(scope));
+        }
+        Ok(())
+    }
+
+    async fn run_errand(&mut self, errand: Errand) -> io::Result<()> {
+        let catalog = match errand {
+            Errand::Use(catalog) => Some(catalog),
+            Errand::Wait | Errand::Without => None,
+            Errand::Load(version) => {
+                let guard = LoadGuard(Some(self.link.shelf));
+                let answer = self.ask(Ask::Catalog).await?;
+                guard.finish(answer, version, self.link.shared)
+            }
+        };
+        self.link.guarded(|state| match catalog {
+            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => {}
+            Some(catalog) => state.session.learn_catalog(catalog),
+            None => state.session.forget_catalog(),
+        });
+        Ok(())
+    }
+
+    async fn ask(&mut self, ask: Ask) -> io::Result<Answer> {
+        self.safe = self.seen;
+        self.forward().await?;
+        let bytes = self.link.state().session.ask(ask);
+        self.writer.write_all(&bytes).await?;
+        loop {
+            let answered = self.link.answered.notified();
+            let answer = self.link.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match answer {
+                Some(answer) => return Ok(answer),
+                None => answered.await,
+            }
+        }
+    }
+}
+
+/// Writes what an outcome records; gives whether it may be applied.
+fn record(link: &Link<'_>, outcome: &mut Outcome) -> bool {
+    let mut state = link.state();
+    let State { session, records } = &mut *state;
+    if let Some(note) = outcome.note {
+        records.note(note, link.shared);
+        link.shared.counters.limits_reached_total.increment(note);
+    }
+    if outcome.facts.is_empty() {
+        return true;
+    }
+    match records.append(&outcome.facts, link.shared) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::error!(%error, "without a record there is no rewrite: keys are forwarded as they are");
+            link.shared.counters.journal_errors_total.increment();
+            session.journal_failed(outcome.replacement.take().is_some());
+            outcome.edits.clear();
+            false
+        }
+    }
+}
+
+/// Sees to it that a load that was begun ends, whatever becomes of the session.
+pub(super) struct LoadGuard<'a>(pub Option<&'a Shelf>);
+
+impl LoadGuard<'_> {
+    /// Shelves what the server told; gives the new snapshot.
+    pub fn finish(mut self, answer: Answer, version: u64, shared: &Shared) -> Option<Arc<catalog::Catalog>> {
+        let shelf = self.0.take()?;
+        let reason = match answer {
+            Answer::Told(_, text) => match catalog::load::parse(&text, version) {
+                Ok(catalog) => {
+                    let catalog = Arc::new(catalog);
+                    shelf.loaded(Arc::clone(&catalog));
+                    shared.counters.catalog_loads_total.increment();
+                    return Some(catalog);
+                }
+                Err(error) => error.to_string(),
+            },
+            Answer::Failed(_, reason) => reason,
+        };
+        shelf.failed();
+        shared.counters.catalog_errors_total.increment();
+        tracing::warn!(reason, "the catalog could not be read: nothing is inspected until it can");
+        None
+    }
+}
+
+impl Drop for LoadGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(shelf) = self.0 {
+            shelf.abandoned();
+        }
+    }
+}
+
+/// Server to client.
+pub(super) struct Downward<'a, R, W> {
+    pub link: &'a Link<'a>,
+    pub reader: R,
+    pub writer: W,
+    pub buffer: Buffer,
+    /// Bytes of a message passing by that have not arrived yet.
+    pub passing: usize,
+}
+
+impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
+    pub fn new(link: &'a Link<'a>, reader: R, writer: W, buffer: Buffer) -> Self {
+        Self { link, reader, writer, buffer, passing: 0 }
+    }
+
+    /// Relays until the server closes the connection.
+    pub async fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.drain().await?;
+            if self.buffer.read(&mut self.reader).await? == 0 {
+                let rest = self.buffer.filled();
+                self.writer.write_all(rest).await?;
+                return self.writer.shutdown().await;
+            }
+        }
+    }
+
+    /// Forwards every message that is complete, and every byte of those that pass by.
+    async fn drain(&mut self) -> io::Result<()> {
+        loop {
+            let (ready, swallowed) = self.scan();
+            if ready > 0 {
+                let bytes = self.buffer.filled().get(..ready).unwrap_or_default();
+                self.writer.write_all(bytes).await?;
+            }
+            self.buffer.consume(ready + swallowed);
+            if swallowed == 0 {
+                if self.buffer.filled().is_empty() {
+                    self.link.flushed.store(true, Ordering::Release);
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Walks the messages in the buffer. Gives how many bytes to forward, and how many bytes after them to
+    /// drop.
+    fn scan(&mut self) -> (usize, usize) {
+        let link = self.link;
+        let bytes = self.buffer.filled();
+        if link.raw.load(Ordering::Relaxed) {
+            return (bytes.len(), 0);
+        }
+        let mut at = bytes.len().min(self.passing);
+        self.passing -= at;
+        let mut passing = 0;
+        let mut swallowed = 0;
+        let scanned = link.guarded(|state| {
+            // Before the session learns of them: what is in the buffer is not with the client yet.
+            link.flushed.store(false, Ordering::Release);
+            while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+                let header = match frame::header(rest) {
+                    Ok(Some(header)) => header,
+                    Ok(None) => break,
+                    Err(_) => {
+                        link.raw.store(true, Ordering::Relaxed);
+                        at = bytes.len();
+                        break;
+                    }
+                };
+                let whole = state.session.reads_reply(header.tag);
+                let limit = if state.session.asks() { usize::MAX } else { MAX_REPLY };
+                if whole && rest.len() < header.frame() && header.body <= limit {
+                    break;
+                }
+                let body = rest.get(HEADER..header.frame()).filter(|_| whole).unwrap_or_default();
+                match state.session.server_message(header.tag, body) {
+                    Disposition::Relay => {
+                        let here = rest.len().min(header.frame());
+                        passing = header.frame() - here;
+                        at += here;
+                    }
+                    Disposition::Swallow => {
+                        swallowed = header.frame();
+                        break;
+                    }
+                    Disposition::Answered(answer) => {
+                        *link.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                        link.answered.notify_one();
+                        swallowed = header.frame();
+                        break;
+                    }
+                }
+            }
+            if state.session.schema_has_changed() {
+                link.shelf.changed();
+            }
+            let State { session, records } = state;
+            let settled: Vec<_> = session.settled().collect();
+            if !settled.is_empty() {
+                records.settle(&settled, link.shared);
+            }
+        });
+        self.passing = passing;
+        if scanned.is_none() { (bytes.len(), 0) } else { (at, swallowed) }
+    }
+}

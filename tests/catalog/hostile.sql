@@ -1,0 +1,41 @@
+-- Look-alikes of what the catalog's queries use, in a schema before pg_catalog. Each raises an error or
+-- lies, so that a query that meets one shows it.
+CREATE SCHEMA hostile;
+CREATE FUNCTION hostile.trap() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the query met a look-alike'; END $$;
+CREATE FUNCTION hostile.equal(oid, oid) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(name, name) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(name, text) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal("char", "char") RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(int2, int2) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(int4, int4) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(int8, int8) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.equal(text, text) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = oid, RIGHTARG = oid);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = name, RIGHTARG = name);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = name, RIGHTARG = text);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = "char", RIGHTARG = "char");
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = int2, RIGHTARG = int2);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = int4, RIGHTARG = int4);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = int8, RIGHTARG = int8);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = text, RIGHTARG = text);
+CREATE OPERATOR hostile.<> (FUNCTION = hostile.equal, LEFTARG = oid, RIGHTARG = oid);
+CREATE OPERATOR hostile.<> (FUNCTION = hostile.equal, LEFTARG = "char", RIGHTARG = "char");
+CREATE OPERATOR hostile.> (FUNCTION = hostile.equal, LEFTARG = int2, RIGHTARG = int4);
+CREATE OPERATOR hostile.> (FUNCTION = hostile.equal, LEFTARG = int2, RIGHTARG = int2);
+CREATE OPERATOR hostile.~ (FUNCTION = hostile.equal, LEFTARG = text, RIGHTARG = text);
+CREATE FUNCTION hostile.now() RETURNS timestamptz LANGUAGE sql AS $$ SELECT clock_timestamp() $$;
+CREATE FUNCTION hostile.length(text) RETURNS int LANGUAGE sql AS $$ SELECT hostile.trap()::int $$;
+CREATE FUNCTION hostile.count() RETURNS int LANGUAGE sql AS $$ SELECT hostile.trap()::int $$;
+CREATE FUNCTION hostile.json_build_object(text, text) RETURNS json LANGUAGE sql AS $$ SELECT hostile.trap()::text::json $$;
+CREATE FUNCTION hostile.starts_with(text, text) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
+CREATE FUNCTION hostile.format_type(oid, int) RETURNS text LANGUAGE sql AS $$ SELECT hostile.trap()::text $$;
+CREATE TABLE hostile.pg_class (oid oid, relname name);
+CREATE TABLE hostile.pg_namespace (oid oid, nspname name);
+CREATE TABLE hostile.pg_attribute (attrelid oid);
+CREATE TYPE hostile.text AS ENUM ('nothing');
+CREATE TYPE hostile.int8 AS ENUM ('nothing');
+CREATE TYPE hostile.name AS ENUM ('nothing');
+CREATE TYPE hostile.oid AS ENUM ('nothing');
+CREATE TYPE hostile.regclass AS ENUM ('nothing');
+-- Its default is hostile.now(), which prints as now() on a path where hostile comes first.
+CREATE TABLE hostile.clocked (id uuid PRIMARY KEY, at timestamptz NOT NULL DEFAULT hostile.now());
