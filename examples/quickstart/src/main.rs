@@ -7,6 +7,8 @@ mod embedded;
 mod interrupt;
 mod print;
 mod story;
+mod through;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -14,6 +16,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use embedded::Embedded;
+use through::Untwin;
 
 /// Shows what untwin does, on a Postgres that this program brings along. Exit status 0: it was all observed.
 #[derive(Parser)]
@@ -36,16 +39,22 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether everything was observed. The server is stopped and its data removed whatever happens in between.
+/// Whether everything was observed. What was started is stopped, and its data removed, whatever happens in between.
 async fn run(args: &Args) -> Result<bool> {
     let postgres = interrupt::before(Embedded::start()).await?;
-    let told = interrupt::before(story::tell(postgres.addr())).await;
-    if args.stay && told.is_ok() {
-        story::invite(postgres.addr());
-        interrupt::wait().await?;
-    }
+    let told = with_untwin(&postgres, args).await;
     let stopped = postgres.stop().await;
     let all_observed = told?;
     stopped?;
     Ok(all_observed)
+}
+
+async fn with_untwin(postgres: &Embedded, args: &Args) -> Result<bool> {
+    let untwin = Untwin::start(postgres.addr()).await?;
+    let told = interrupt::before(story::tell(postgres.addr(), &untwin)).await;
+    if args.stay && told.is_ok() {
+        story::invite(&untwin);
+        interrupt::wait().await?;
+    }
+    told
 }
