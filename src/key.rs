@@ -105,7 +105,11 @@ pub fn is_rfc(value: u128) -> bool {
 pub fn overwrite(spelling: &mut [u8], value: u128) {
     let has = |test: fn(&u8) -> bool| spelling.iter().any(test);
     let upper = has(u8::is_ascii_uppercase) && !has(u8::is_ascii_lowercase);
-    let alphabet: &[u8; 16] = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let alphabet: &[u8; 16] = if upper {
+        b"0123456789ABCDEF"
+    } else {
+        b"0123456789abcdef"
+    };
     let mut shift = 128;
     for byte in spelling.iter_mut().filter(|byte| byte.is_ascii_hexdigit()) {
         shift -= 4;
@@ -113,6 +117,15 @@ pub fn overwrite(spelling: &mut [u8], value: u128) {
         if shift == 0 {
             break;
         }
+    }
+}
+
+/// Writes `value` over a key as it travels: 16 bytes in binary format, else a spelling. No spelling has 16
+/// bytes.
+pub fn write_over(bytes: &mut [u8], value: u128) {
+    match <&mut [u8; 16]>::try_from(&mut *bytes) {
+        Ok(binary) => *binary = value.to_be_bytes(),
+        Err(_) => overwrite(bytes, value),
     }
 }
 
@@ -161,10 +174,22 @@ mod tests {
     fn overwriting_keeps_the_style() {
         let fresh = 0x01234567_89ab_4def_8123_456789abcdef;
         for (old, new) in [
-            ("abcdef00-1111-4111-8111-111111111111", "01234567-89ab-4def-8123-456789abcdef"),
-            ("{ABCDEF00-1111-4111-8111-111111111111}", "{01234567-89AB-4DEF-8123-456789ABCDEF}"),
-            ("ABCDEf00111141118111111111111111", "0123456789ab4def8123456789abcdef"),
-            ("11111111-1111-4111-8111-111111111111", "01234567-89ab-4def-8123-456789abcdef"),
+            (
+                "abcdef00-1111-4111-8111-111111111111",
+                "01234567-89ab-4def-8123-456789abcdef",
+            ),
+            (
+                "{ABCDEF00-1111-4111-8111-111111111111}",
+                "{01234567-89AB-4DEF-8123-456789ABCDEF}",
+            ),
+            (
+                "ABCDEf00111141118111111111111111",
+                "0123456789ab4def8123456789abcdef",
+            ),
+            (
+                "11111111-1111-4111-8111-111111111111",
+                "01234567-89ab-4def-8123-456789abcdef",
+            ),
         ] {
             let mut bytes = old.as_bytes().to_vec();
             overwrite(&mut bytes, fresh);

@@ -45,7 +45,7 @@ impl Cluster {
             "--no-sync",
         ]));
         let options = format!(
-            "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c allow_system_table_mods=on",
+            "-c listen_addresses= -c unix_socket_directories={} -c fsync=off",
             cluster.directory.path().display()
         );
         succeed(
@@ -248,8 +248,8 @@ const VERDICTS: &[(&str, &[&str])] = &[
     ("public.\"Odd Schema\"", &["(id) id"]),
     ("\"Sales\".\"Order \"\"1\"\"\"", &["(Id) Id"]),
     ("\"Sales\".\"user\"", &["(id) id"]),
-    ("public.\"deferrable\"", &["id Deferrable"]),
-    ("public.\"partial\"", &["id Partial"]),
+    ("public.deferred", &["id Deferrable"]),
+    ("public.partial", &["id Partial"]),
     ("public.expression", &["id Expression!"]),
     ("public.invalid", &["id Invalid"]),
     ("public.generated", &["id Expression!"]),
@@ -485,7 +485,7 @@ fn triggers_rules_and_expressions_free_keys_where_their_functions_could() {
         ("public.noisy_checked", "iu--"),
         ("public.noisy_typed", "iu--"),
         ("public.noisy_operator", "iu--"),
-        ("public.crypto_default", "----"),
+        ("public.known_default", "----"),
         ("public.ruled", "i---"),
         ("public.ruled_delete", "--d-"),
         ("public.shown_deleting", "i---"),
@@ -585,7 +585,7 @@ fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
         ("fixed", false),
         ("steady", false),
         ("now", false),
-        ("gen_salt", false),
+        ("set_limit", false),
         ("skips", false),
     ] {
         assert_eq!(catalog.is_opaque_function(&name(text)), expected, "{text}");
@@ -649,10 +649,29 @@ fn the_listing_names_every_key_and_the_setting_that_opts_it_in() {
         Some(Unprotected::BeforeTrigger)
     );
     assert!(of("public.expression").opt_in().is_none());
-    let settings: toml::Table = of("public.\"partial\"").opt_in().unwrap().parse().unwrap();
+    let settings: toml::Table = of("\"Sales\".\"odd \"\"one\"\"\"")
+        .opt_in()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert_eq!(
         settings["table"][0]["name"].as_str(),
-        Some("public.\"partial\"")
+        Some("\"Sales\".\"odd \"\"one\"\"\"")
     );
-    assert!(observed().version >= 130_000);
+}
+
+#[test]
+fn temporal_keys_and_virtual_columns_are_known_for_what_they_are() {
+    if observed().version < 180_000 {
+        return;
+    }
+    let catalog = &observed().rich;
+    assert_eq!(verdicts(catalog, "public.temporal"), [""; 0]);
+    assert_eq!(verdicts(catalog, "public.virtual"), ["(id) id"]);
+    assert_eq!(
+        default_of(catalog, "public.virtual", "id"),
+        DefaultKind::Volatile
+    );
+    assert!(table(catalog, "public.virtual").columns[2].generated);
+    assert_eq!(table(catalog, "public.not_enforced").foreign_keys.len(), 1);
 }

@@ -131,7 +131,7 @@ fn field(bytes: &[u8], at: usize) -> Option<(Option<Field>, usize)> {
 
 fn unfinished(last: bool) -> Step {
     if last {
-        Step::GaveUp("data ends within a tuple")
+        Step::GaveUp("data ends too early")
     } else {
         Step::More
     }

@@ -110,7 +110,8 @@ impl CsvSplitter {
             Some((_, LineEnd::Mixed)) => Scan::Not(Step::GaveUp(MIXED_LINE_ENDS)),
             Some((_, LineEnd::More)) => Scan::Not(Step::More),
             None if !last => Scan::Not(Step::More),
-            None if self.in_quotes => Scan::Not(Step::GaveUp(UNTERMINATED)),
+            // Of a header Postgres asks only where it ends.
+            None if self.in_quotes && !self.header => Scan::Not(Step::GaveUp(UNTERMINATED)),
             None => Scan::Whole {
                 end: bytes.len(),
                 next: bytes.len(),
@@ -119,11 +120,14 @@ impl CsvSplitter {
     }
 
     /// `\.` on a line of its own ends the data before Postgres 18. Since then it is a value, which
-    /// only a COPY of a single column can hold; there the rest goes without inspection.
+    /// only a COPY of a single column can hold.
     fn marker(&self, bytes: &[u8], last: bool) -> Option<Step> {
         match bytes {
             [b'\\'] if !last => Some(Step::More),
             [b'\\', b'.', behind @ ..] => match self.lines.marker(behind, last) {
+                Marker::End if self.force.len() == 1 => {
+                    Some(Step::GaveUp("end-of-copy marker may be a value"))
+                }
                 Marker::End => Some(Step::Ended),
                 Marker::More => Some(Step::More),
                 Marker::Mixed => Some(Step::GaveUp(MIXED_LINE_ENDS)),

@@ -11,10 +11,14 @@ pub mod scalar;
 
 mod copy_binary;
 mod copy_csv;
+#[cfg(test)]
+mod copy_cut_tests;
 mod copy_line;
 #[cfg(test)]
 mod copy_tests;
 mod copy_text;
+#[cfg(test)]
+mod json_tests;
 
 use std::ops::Range;
 

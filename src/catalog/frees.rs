@@ -98,50 +98,57 @@ impl Frees {
 
     /// Whether a DELETE that reaches these tables, from a tree with the members `own`, could free more.
     pub fn by_delete(&self, reached: &[TableId], own: &[u32]) -> bool {
-        reached.iter().any(|TableId(table)| {
-            self.delete.contains(table) || (!own.contains(table) && self.update.contains(table))
-        })
+        let own: HashSet<u32> = own.iter().copied().collect();
+        meet(&self.delete, reached, |_| true)
+            || meet(&self.update, reached, |table| !own.contains(&table))
     }
 
     /// The same for an UPDATE, which may move a row from partition to partition by DELETE and INSERT.
     pub fn by_update(&self, reached: &[TableId], own: &[u32]) -> bool {
         let moved = |table| self.delete.contains(table) || self.insert.contains(table);
-        reached
-            .iter()
-            .any(|TableId(table)| self.update.contains(table))
-            || (own.len() > 1 && own.iter().any(moved))
+        meet(&self.update, reached, |_| true) || (own.len() > 1 && own.iter().any(moved))
     }
 
+    /// The same for a TRUNCATE.
     pub fn by_truncate(&self, reached: &[TableId]) -> bool {
+        meet(&self.truncate, reached, |_| true)
+    }
+}
+
+/// Whether a table is in both and accepted. `reached` is sorted; either may be much the larger.
+fn meet(freeing: &HashSet<u32>, reached: &[TableId], accept: impl Fn(u32) -> bool) -> bool {
+    if freeing.len() < reached.len() {
+        freeing
+            .iter()
+            .any(|&table| accept(table) && reached.binary_search(&TableId(table)).is_ok())
+    } else {
         reached
             .iter()
-            .any(|TableId(table)| self.truncate.contains(table))
+            .any(|&TableId(table)| accept(table) && freeing.contains(&table))
     }
 }
 
 fn inserts(document: &Document, functions: &Functions, families: &Families) -> HashSet<u32> {
-    let mut tables: HashSet<u32> = HashSet::new();
-    for &(table, kind, function) in &document.triggers {
-        if kind & bits::INSERT != 0 && functions.frees(function) {
-            tables.insert(table);
-            if kind & bits::ROW != 0 {
-                tables.extend(families.members(table));
-            }
-        }
-    }
-    tables.extend(
-        document
-            .calling
-            .iter()
-            .flat_map(|&table| families.members(table)),
-    );
-    tables.extend(
-        document
-            .rules
-            .iter()
-            .filter(|(_, event)| *event == '3')
-            .map(|(table, _)| *table),
-    );
+    let freeing = || {
+        let triggers = document.triggers.iter();
+        triggers
+            .filter(|(_, kind, function)| kind & bits::INSERT != 0 && functions.frees(*function))
+    };
+    // Triggers FOR EACH ROW, CHECKs and the like work wherever the row is put.
+    let by_row = freeing()
+        .filter(|(_, kind, _)| kind & bits::ROW != 0)
+        .map(|(table, ..)| *table);
+    let trees: HashSet<u32> = by_row
+        .chain(document.calling.iter().copied())
+        .map(|table| families.root(table))
+        .collect();
+    let mut tables: HashSet<u32> = trees
+        .into_iter()
+        .flat_map(|root| families.members(root))
+        .collect();
+    tables.extend(freeing().map(|(table, ..)| *table));
+    let rules = document.rules.iter().filter(|(_, event)| *event == '3');
+    tables.extend(rules.map(|(table, _)| *table));
     // An INSERT into a view is one into its table. Each round adds a view or is the last.
     loop {
         let views = document

@@ -158,7 +158,7 @@ expression AS (
 -- n: NULL. s: the same for every row of a transaction. v: not so, or not known to be so.
 default_kind AS (
     SELECT e.owner, e.part,
-           CASE WHEN e.tree OPERATOR(pg_catalog.~) '^[{]CONST .*:constisnull true' THEN 'n'
+           CASE WHEN e.tree OPERATOR(pg_catalog.~) '^[{](RELABELTYPE :arg [{])?CONST .*:constisnull true' THEN 'n'
                 -- Of the stable functions only those named here keep still for a whole transaction:
                 -- statement_timestamp() and current_setting() do not.
                 WHEN EXISTS (
@@ -183,6 +183,7 @@ default_kind AS (
                 -- a constant, the time, and casts of these (varchar, char, timestamp, date).
                 WHEN e.tree OPERATOR(pg_catalog.~)
                      '^[{](CONST|RELABELTYPE :arg [{]CONST|SQLVALUEFUNCTION|FUNCEXPR :funcid (1299|2647|66[89]|2027|1178)) '
+                 AND pg_catalog.strpos(e.tree, ':constisnull true') OPERATOR(pg_catalog.=) 0
                 THEN 's'
                 ELSE 'v' END AS kind
       FROM expression e

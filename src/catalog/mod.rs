@@ -14,6 +14,7 @@ mod reach;
 pub mod reasons;
 pub mod resolve;
 pub mod snapshot;
+mod tables;
 mod trigger;
 
 pub use resolve::{Path, Resolution, Scope, Temporary};

@@ -19,18 +19,24 @@ pub enum RelationKind {
     Table,
     /// A partitioned table: its rows are in its partitions.
     Partitioned,
+    /// A view.
     View,
+    /// A materialized view: no statement of the client's changes its rows.
     MaterializedView,
+    /// A table of another server.
     ForeignTable,
 }
 
 /// A table, partitioned table, view, foreign table or materialized view.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
+    /// Its oid.
     pub id: TableId,
+    /// What it is.
     pub kind: RelationKind,
     /// Names as `pg_class` has them (unquoted, case kept).
     pub schema: String,
+    /// The bare name.
     pub name: String,
     /// Schema-qualified and quoted where needed, as `regclass` prints it with an empty search_path.
     pub display: String,
@@ -51,7 +57,9 @@ pub struct Table {
     pub insert_frees: bool,
     /// The same for UPDATE, DELETE and TRUNCATE triggers, those of the tables reached included.
     pub update_frees: bool,
+    /// See `update_frees`.
     pub delete_frees: bool,
+    /// See `update_frees`.
     pub truncate_frees: bool,
     /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
     /// transitively; inheritance children and whole partition trees included; of a view, the tables it
@@ -63,9 +71,12 @@ pub struct Table {
     pub truncate_reaches: Arc<[TableId]>,
 }
 
+/// A column that is not dropped.
 #[derive(Clone, Debug)]
 pub struct Column {
+    /// As `pg_attribute` has it.
     pub name: String,
+    /// How its values are compared.
     pub kind: ColumnKind,
     /// What a row gets when the INSERT leaves the column out.
     pub default: DefaultKind,
@@ -81,6 +92,7 @@ pub struct Column {
 /// How a column's values are compared. Domains are judged by their base type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
+    /// `uuid`: by value.
     Uuid,
     /// `text`, `varchar` with the deterministic collation: exact bytes.
     Text,
@@ -100,6 +112,7 @@ impl ColumnKind {
     }
 }
 
+/// What a column's default gives to the rows of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultKind {
     /// No default: NULL.
@@ -110,8 +123,10 @@ pub enum DefaultKind {
     Volatile,
 }
 
+/// A unique index, as far as twins are concerned.
 #[derive(Clone, Debug)]
 pub struct UniqueKey {
+    /// Whose window its tuples are claimed in.
     pub index: IndexId,
     /// The name Postgres' 23505 would give: the constraint's or index's own.
     pub constraint: String,
@@ -120,14 +135,18 @@ pub struct UniqueKey {
     /// Position in `Table::columns` of the column that is rekeyed: the last column of the tuple that
     /// is not a foreign key and of type `uuid`, or else of a type that can hold a UUID as text.
     pub rekey: usize,
+    /// NULL equals NULL.
     pub nulls_not_distinct: bool,
 }
 
+/// A UUID key that is left alone.
 #[derive(Clone, Debug)]
 pub struct UnprotectedKey {
+    /// The constraint's or index's name; empty for a foreign table.
     pub constraint: String,
     /// The column that would be rekeyed.
     pub column: String,
+    /// Why.
     pub reason: Unprotected,
     /// What is protected if the configuration names the table; `None` where nothing can be, since the
     /// tuple of a row cannot be told from what the client sends.
@@ -139,9 +158,13 @@ pub struct UnprotectedKey {
 pub enum Unprotected {
     /// A BEFORE ROW INSERT trigger may skip or move the row, or change the key.
     BeforeTrigger,
+    /// A view whose INSTEAD OF trigger decides what is stored.
     InsteadOfTrigger,
+    /// A rule rewrites INSERTs.
     InsertRule,
+    /// The constraint may be checked later than at once.
     Deferrable,
+    /// The index has a WHERE.
     Partial,
     /// The index has an expression or a generated column.
     Expression,
@@ -149,18 +172,23 @@ pub enum Unprotected {
     Invalid,
     /// Every UUID column of the key is a foreign key.
     ForeignKey,
+    /// It is a view's.
     View,
+    /// It is a foreign table's.
     ForeignTable,
     /// The collation is not deterministic (or the operator class not the type's own): equality is not
     /// that of bytes.
     Collation,
 }
 
+/// A foreign key whose parent has a UUID key.
 #[derive(Clone, Debug)]
 pub struct ForeignKey {
+    /// The constraint's name.
     pub constraint: String,
     /// Positions in the child's `Table::columns`.
     pub columns: Vec<usize>,
+    /// The table referred to.
     pub parent: TableId,
     /// Positions in the parent's `Table::columns`, pairwise with `columns`.
     pub parent_columns: Vec<usize>,

@@ -46,7 +46,7 @@ pub(super) struct Document {
     pub stands_on: Vec<(u32, u32)>,
     /// view, its only table, pairs of view column number and table column number
     #[serde(deserialize_with = "rows")]
-    pub view_columns: Vec<(u32, u32, Vec<(i16, i16)>)>,
+    pub view_columns: Vec<(u32, u32, Vec<Origin>)>,
     /// schema, name
     #[serde(deserialize_with = "rows")]
     pub opaque_functions: Vec<(String, String)>,
@@ -56,9 +56,20 @@ pub(super) struct Document {
     pub calling: Vec<u32>,
 }
 
+/// A view's column number and its table's.
+pub(super) type Origin = (i16, i16);
+
 /// attnum, name, type's oid, typmod, generated, identity
 #[derive(Debug, Deserialize)]
 pub(super) struct Column(pub i16, pub String, pub u32, pub i32, pub bool, pub bool);
+
+/// Where the column with this number stands among the columns of a table, which are in the order of
+/// their numbers.
+pub(super) fn position(columns: &[Column], number: i16) -> Option<usize> {
+    columns
+        .binary_search_by_key(&number, |column| column.0)
+        .ok()
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

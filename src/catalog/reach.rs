@@ -7,6 +7,10 @@ use super::raw::Document;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// A statement that reaches more partition trees than this is taken to reach every table: chains of
+/// foreign keys through thousands of tables would else cost the square of their number.
+const MOST_TREES: usize = 256;
+
 /// What happens to a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Event {
@@ -52,8 +56,9 @@ impl Cause {
 pub(super) struct Reach<'a> {
     families: &'a Families,
     edges: HashMap<u32, Vec<(u32, Cause)>>,
+    all: Arc<[TableId]>,
     /// Equal sets are stored once.
-    sets: HashMap<Vec<TableId>, Arc<[TableId]>>,
+    sets: HashSet<Arc<[TableId]>>,
 }
 
 impl<'a> Reach<'a> {
@@ -83,31 +88,41 @@ impl<'a> Reach<'a> {
                 edges.entry(from).or_default().push((to, cause));
             }
         }
+        let mut all: Vec<TableId> = document
+            .relations
+            .iter()
+            .map(|relation| TableId(relation.0))
+            .collect();
+        all.sort_unstable();
         Self {
             families,
             edges,
-            sets: HashMap::new(),
+            all: all.into(),
+            sets: HashSet::new(),
         }
     }
 
     /// Every table that the event reaches from a tree's root, the tree itself included; sorted.
     pub fn tables(&mut self, root: u32, event: Event) -> Arc<[TableId]> {
-        let roots = self.roots(root, event);
+        let Some(roots) = self.roots(root, event) else {
+            return Arc::clone(&self.all);
+        };
         let members = roots
             .into_iter()
             .flat_map(|root| self.families.members(root));
         let mut tables: Vec<TableId> = members.map(TableId).collect();
         tables.sort_unstable();
         tables.dedup();
-        if let Some(set) = self.sets.get(&tables) {
+        if let Some(set) = self.sets.get(tables.as_slice()) {
             return Arc::clone(set);
         }
-        let set: Arc<[TableId]> = tables.as_slice().into();
-        self.sets.insert(tables, Arc::clone(&set));
+        let set: Arc<[TableId]> = tables.into();
+        self.sets.insert(Arc::clone(&set));
         set
     }
 
-    fn roots(&self, root: u32, event: Event) -> HashSet<u32> {
+    /// The roots of the trees reached; `None` if there are too many.
+    fn roots(&self, root: u32, event: Event) -> Option<HashSet<u32>> {
         let mut seen = HashSet::from([(root, event)]);
         let mut ahead = vec![(root, event)];
         while let Some((here, event)) = ahead.pop() {
@@ -116,8 +131,11 @@ impl<'a> Reach<'a> {
                 .iter()
                 .filter_map(|&(to, cause)| Some((to, cause.carries(event)?)));
             ahead.extend(next.filter(|step| seen.insert(*step)));
+            if seen.len() > MOST_TREES {
+                return None;
+            }
         }
-        seen.into_iter().map(|(root, _)| root).collect()
+        Some(seen.into_iter().map(|(root, _)| root).collect())
     }
 }
 
@@ -188,5 +206,25 @@ mod tests {
             reach.tables(1, Event::Update),
         );
         assert!(Arc::ptr_eq(&one, &other));
+    }
+
+    #[test]
+    fn a_chain_too_long_to_follow_reaches_every_table() {
+        let last = 1000;
+        let document = Document {
+            relations: (0..=last)
+                .map(|oid| (oid, 1, format!("t{oid}"), 'r'))
+                .collect(),
+            foreign_keys: (1..last).map(|oid| key(oid, oid + 1, 'c', 'a')).collect(),
+            ..Document::default()
+        };
+        let families = Families::new(&[]);
+        let mut reach = Reach::new(&document, &families);
+        assert_eq!(reach.tables(1, Event::Delete).len(), 1001);
+        assert_eq!(reach.tables(last - 9, Event::Delete).len(), 10);
+        assert!(Arc::ptr_eq(
+            &reach.tables(1, Event::Delete),
+            &reach.tables(2, Event::Truncate)
+        ));
     }
 }

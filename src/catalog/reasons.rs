@@ -28,6 +28,7 @@ impl fmt::Display for Unprotected {
 /// One key of a table, for a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding<'a> {
+    /// The key's table.
     pub table: &'a Table,
     /// Empty for a foreign table.
     pub constraint: &'a str,
@@ -46,7 +47,7 @@ impl Finding<'_> {
     pub fn opt_in(&self) -> Option<String> {
         self.can_opt_in.then(|| {
             format!(
-                "[[table]] name = {} protect = true",
+                "[[table]]\nname = {}\nprotect = true\n",
                 toml_string(&self.table.display)
             )
         })
@@ -119,6 +120,57 @@ impl<'a> Quoting<'a> {
             name.to_owned()
         } else {
             format!("\"{}\"", name.replace('"', "\"\""))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_as_regclass_prints_them() {
+        let keywords = ["user".to_owned(), "select".to_owned()];
+        let quoting = Quoting::new(&keywords);
+        let cases = [
+            ("orders", "s.orders"),
+            ("_a1", "s._a1"),
+            ("Orders", "s.\"Orders\""),
+            ("1a", "s.\"1a\""),
+            ("user", "s.\"user\""),
+            ("a b", "s.\"a b\""),
+            ("a\"b", "s.\"a\"\"b\""),
+            ("größe", "s.\"größe\""),
+            ("", "s.\"\""),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(quoting.qualified("s", name), expected);
+        }
+    }
+
+    #[test]
+    fn the_setting_that_opts_in_is_toml_for_any_name() {
+        for display in [
+            "s.t",
+            "s.\"a \"\"b\"\"\"",
+            "s.\"a\\b\"",
+            "s.\"a\nb\"",
+            "s.\"größe\"",
+        ] {
+            let table = Table {
+                display: display.to_owned(),
+                ..Table::default()
+            };
+            let finding = Finding {
+                table: &table,
+                constraint: "c",
+                column: "id",
+                reason: None,
+                can_opt_in: true,
+            };
+            let settings: toml::Table = finding.opt_in().unwrap().parse().unwrap();
+            assert_eq!(settings["table"][0]["name"].as_str(), Some(display));
+            assert_eq!(settings["table"][0]["protect"].as_bool(), Some(true));
         }
     }
 }

@@ -16,7 +16,9 @@ pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
 /// Where a session looks for bare names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
+    /// Its search path.
     pub path: Path,
+    /// Its temporary relations.
     pub temporary: Temporary,
 }
 
@@ -37,19 +39,23 @@ pub enum Path {
     /// Schemas in order, `"$user"` replaced, without those that do not exist or that the role may not
     /// use, and without those that Postgres adds by itself (`pg_temp`, `pg_catalog`).
     Known(Vec<String>),
+    /// It may be any.
     Unknown,
 }
 
 /// The relations in the session's temporary schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Temporary {
+    /// Their names.
     Known(HashSet<String>),
+    /// There may be any.
     Unknown,
 }
 
 /// What a name means.
 #[derive(Clone, Copy, Debug)]
 pub enum Resolution<'a> {
+    /// This relation, perhaps one without keys.
     Table(&'a Arc<Table>),
     /// No such relation is known.
     NotFound,
@@ -175,4 +181,110 @@ pub fn parse_scope(json: &str) -> Result<Scope, Error> {
         },
         temporary: Temporary::Known(answer.temporary.unwrap_or_default()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schemas and names; oids are positions.
+    const RELATIONS: &str = r#"{"schemas": [[1, "a"], [2, "b"], [3, "pg_catalog"], [4, "information_schema"]],
+        "relations": [[10, 1, "twice", "r"], [11, 2, "twice", "r"], [12, 2, "once", "r"], [13, 3, "pg_class", "r"],
+                      [14, 1, "pg_class", "r"], [15, 4, "columns", "v"], [16, 1, "columns", "r"]]}"#;
+
+    fn known(path: &[&str]) -> Path {
+        Path::Known(path.iter().map(|schema| (*schema).to_owned()).collect())
+    }
+
+    fn told(name: &str, path: &Path, temporary: Option<&str>) -> String {
+        let catalog = super::super::load::parse(RELATIONS, 1).unwrap();
+        let temporary = temporary.map_or(Temporary::Unknown, |names| {
+            Temporary::Known(names.split_whitespace().map(str::to_owned).collect())
+        });
+        let scope = Scope {
+            path: path.clone(),
+            temporary,
+        };
+        let name = match name.split_once('.') {
+            Some((schema, name)) => Name {
+                schema: Some(schema.into()),
+                name: name.into(),
+            },
+            None => Name {
+                schema: None,
+                name: name.into(),
+            },
+        };
+        match catalog.resolve(&name, &scope) {
+            Resolution::Table(table) => table.display.clone(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_means_what_postgres_would_find_or_nothing_is_said() {
+        let (ab, ba, unknown) = (known(&["a", "b"]), known(&["b", "a"]), Path::Unknown);
+        let cases = [
+            // name, path, temporary relations, meaning
+            ("a.twice", &unknown, None, "a.twice"),
+            ("a.once", &unknown, None, "NotFound"),
+            ("pg_temp.twice", &ab, Some(""), "Temporary"),
+            ("pg_temp_3.twice", &ab, Some(""), "Temporary"),
+            ("twice", &ab, Some(""), "a.twice"),
+            ("twice", &ba, Some(""), "b.twice"),
+            ("twice", &known(&["c"]), Some(""), "NotFound"),
+            ("twice", &unknown, Some(""), "Unknown"),
+            ("twice", &ab, None, "Unknown"),
+            ("twice", &ab, Some("twice"), "Temporary"),
+            ("twice", &known(&["a", "pg_temp"]), Some("twice"), "a.twice"),
+            (
+                "twice",
+                &known(&["c", "pg_temp_7"]),
+                Some("twice"),
+                "Temporary",
+            ),
+            ("twice", &unknown, Some("twice"), "Unknown"),
+            ("once", &unknown, Some(""), "b.once"),
+            ("once", &known(&["c"]), Some(""), "b.once"),
+            ("once", &unknown, None, "Unknown"),
+            ("once", &known(&["b", "pg_temp"]), Some("once"), "b.once"),
+            ("new", &unknown, Some("new"), "Temporary"),
+            ("new", &ab, Some(""), "NotFound"),
+            ("pg_class", &ab, Some(""), "pg_catalog.pg_class"),
+            (
+                "pg_class",
+                &known(&["a", "pg_catalog"]),
+                Some(""),
+                "a.pg_class",
+            ),
+            ("columns", &unknown, Some(""), "a.columns"),
+            ("Twice", &ab, Some(""), "NotFound"),
+        ];
+        for (name, path, temporary, expected) in cases {
+            assert_eq!(
+                told(name, path, temporary),
+                expected,
+                "{name} in {path:?} with {temporary:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_answer_of_the_probe_is_a_scope_and_hides_no_place_of_pg_temp() {
+        let scope = |text: &str| parse_scope(text).unwrap();
+        let plain = scope(r#"{"path": ["a"], "temporary_listed": false, "temporary": null}"#);
+        assert_eq!(
+            plain,
+            Scope {
+                path: known(&["a"]),
+                temporary: Temporary::Known(HashSet::new())
+            }
+        );
+        let hidden = scope(r#"{"path": ["a"], "temporary_listed": true, "temporary": null}"#);
+        assert_eq!(hidden.path, Path::Unknown);
+        let shown =
+            scope(r#"{"path": ["a", "pg_temp_3"], "temporary_listed": true, "temporary": ["t"]}"#);
+        assert_eq!(shown.path, known(&["a", "pg_temp_3"]));
+        assert!(parse_scope("oops").is_err() && parse_scope("{}").is_err());
+    }
 }

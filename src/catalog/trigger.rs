@@ -50,19 +50,18 @@ fn has_escaped_names(text: &str) -> bool {
 pub(super) struct Body {
     text: String,
     words: HashSet<String>,
-    plpgsql: bool,
+    passes_row_through: bool,
 }
 
 impl Body {
     fn new(text: String, plpgsql: bool) -> Self {
-        let words = tokens(&text)
-            .filter(|token| is_word(token))
-            .map(str::to_ascii_lowercase)
-            .collect();
+        let tokens: Vec<String> = tokens(&text).map(str::to_ascii_lowercase).collect();
+        let passes_row_through = plpgsql && returns_new_only(&tokens);
+        let words = tokens.into_iter().filter(|token| is_word(token)).collect();
         Self {
             text,
             words,
-            plpgsql,
+            passes_row_through,
         }
     }
 
@@ -86,21 +85,21 @@ impl Body {
             || names.odd.iter().any(|name| self.mentions(name))
     }
 
-    /// Whether, as a BEFORE ROW trigger, it lets every row through as a row of its table: every RETURN
-    /// is `RETURN NEW`, and NEW as a whole is never assigned nor handed on.
+    /// Whether, as a BEFORE ROW trigger, it lets every row through as a row of its table.
     pub fn passes_row_through(&self) -> bool {
-        let tokens: Vec<String> = tokens(&self.text).map(str::to_ascii_lowercase).collect();
-        let at = |position: usize| tokens.get(position).map_or("", String::as_str);
-        self.plpgsql
-            && tokens
-                .iter()
-                .enumerate()
-                .all(|(here, token)| match token.as_str() {
-                    "return" => at(here + 1) == "new" && at(here + 2) == ";",
-                    "new" => at(here + 1) == "." || (here > 0 && at(here - 1) == "return"),
-                    _ => true,
-                })
+        self.passes_row_through
     }
+}
+
+/// Every RETURN is `RETURN NEW`, and NEW as a whole is never assigned nor handed on.
+fn returns_new_only(tokens: &[String]) -> bool {
+    let at = |position: usize| tokens.get(position).map_or("", String::as_str);
+    let allowed = |(here, token): (usize, &String)| match token.as_str() {
+        "return" => at(here + 1) == "new" && at(here + 2) == ";",
+        "new" => at(here + 1) == "." || (here > 0 && at(here - 1) == "return"),
+        _ => true,
+    };
+    tokens.iter().enumerate().all(allowed)
 }
 
 /// Names to look for in bodies, without regard to case.

@@ -74,6 +74,7 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
     };
     tokio::time::timeout_at(deadline, login.authenticate(&mut state)).await.map_err(|_| LoginError::Slow(limit))??;
     login.learn(&mut state, &shelf, shared).await?;
+    login.release().await?;
     tracing::info!(
         user = parameters.user,
         database = parameters.database,

@@ -209,6 +209,16 @@ impl Login<'_> {
         Ok(())
     }
 
+    /// Tells the client that its session is ready. From here on both directions run by themselves.
+    pub async fn release(&mut self) -> Result<(), LoginError> {
+        if let Some(ready) = complete(self.from_server.filled())? {
+            let message = self.from_server.filled().get(..ready.frame()).unwrap_or_default();
+            self.client.1.write_all(message).await?;
+            self.from_server.consume(ready.frame());
+        }
+        Ok(())
+    }
+
     /// Asks behind the ReadyForQuery that the client has not seen yet.
     async fn ask(&mut self, session: &mut Session, ask: Ask) -> Result<Answer, LoginError> {
         let bytes = session.ask(ask);

@@ -184,7 +184,7 @@ impl Judge<'_> {
         at.suspended.or_else(|| {
             places.filter_map(|input| slots.get(input)).find_map(|slot| match slot.place {
                 Place::Fixed(reason) => Some(reason),
-                Place::Text(_) | Place::Bind { .. } => None,
+                Place::Text(_) | Place::Bind(_) => None,
             })
         })
     }

@@ -29,7 +29,7 @@ pub enum Place {
     /// In the statement's text.
     Text(Range<usize>),
     /// In the body of the Bind.
-    Bind { range: Range<usize>, binary: bool },
+    Bind(Range<usize>),
     /// Nowhere, for this reason.
     Fixed(&'static str),
 }
@@ -39,6 +39,8 @@ pub enum Place {
 pub struct Supply<'a> {
     pub text: &'a [u8],
     pub options: Options,
+    /// Why nothing can be written into the text, if so.
+    pub text_fixed: Option<&'static str>,
     /// Absent for a simple Query.
     pub bound: Option<Bound<'a>>,
 }
@@ -59,7 +61,6 @@ pub struct Bound<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub &'static str);
 
-const LITERAL_BESIDE_PARAMETERS: &str = "literal beside parameters";
 const EXPRESSION: &str = "expression";
 const SHARED: &str = "shared parameter";
 
@@ -180,12 +181,8 @@ impl<'a> RowReader<'_, 'a> {
         }
     }
 
-    /// The text of a prepared statement can be replaced only as a whole, and only if no parameter hangs on it.
     fn in_text(&self, range: Range<usize>) -> Place {
-        match self.supply.bound {
-            Some(bound) if !bound.fields.is_empty() => Place::Fixed(LITERAL_BESIDE_PARAMETERS),
-            _ => Place::Text(range),
-        }
+        self.supply.text_fixed.map_or(Place::Text(range), Place::Fixed)
     }
 
     fn parameter(&self, number: u16, cast: Cast, input: usize) -> Slot<'a> {
@@ -200,7 +197,7 @@ impl<'a> RowReader<'_, 'a> {
         let place = if bound.shared.binary_search(&number).is_ok() {
             Place::Fixed(SHARED)
         } else {
-            Place::Bind { range, binary }
+            Place::Bind(range)
         };
         Slot { value: Value::parameter(bytes, binary, declared, cast, self.kind(input)), place }
     }
@@ -269,11 +266,10 @@ impl<'a> RowReader<'_, 'a> {
     fn field(&self, field: Field, bytes: &'a [u8], start: usize, parameter: Option<u16>, oid: u32, cast: Cast, input: usize) -> Slot<'a> {
         let (Some(range), Some(content)) = (field.range(), field.of(bytes)) else { return NULL };
         let range = start + range.start..start + range.end;
-        let binary = matches!(field, Field::Binary { .. });
         let place = match (parameter, self.supply.bound) {
             (None, _) => self.in_text(range),
             (Some(number), Some(bound)) if bound.shared.binary_search(&number).is_ok() => Place::Fixed(SHARED),
-            (Some(_), _) => Place::Bind { range, binary },
+            (Some(_), _) => Place::Bind(range),
         };
         let value = match field {
             Field::Escaped { .. } => Value::Unknown(content),

@@ -19,6 +19,8 @@ pub(super) struct CopyIn {
     planned: Planned,
     carrier: Carrier,
     statement: u32,
+    /// Ordinal of the message that runs the COPY.
+    message: u64,
     guard: Option<u32>,
     insert_frees: bool,
 }
@@ -60,7 +62,7 @@ impl Session {
         self.copy = None;
         self.copy_open = open;
         let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals_obstacle().filter(|_| text && !self.literals.ascii_safe));
+        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -105,6 +107,7 @@ impl Session {
                 CopyFormat::Binary => Carrier::CopyBinary,
             },
             statement: ordinal,
+            message: self.message,
             guard: self.transaction.guard(),
             insert_frees: planned.plan.table.insert_frees,
             planned,
@@ -153,6 +156,7 @@ impl Session {
         };
         let result = read(&mut copy.reader, &mut rows);
         self.window = own;
+        self.pipeline.recorded(copy.message, self.fates.recorded());
         result
     }
 
@@ -211,7 +215,7 @@ impl CopyRows<'_> {
         let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
-        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, bound: None };
+        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, text_fixed: None, bound: None };
         let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended };
         let mut whole = Outcome::default();
         RowsSeen {
@@ -229,15 +233,12 @@ impl CopyRows<'_> {
         }
         self.outcome.facts.append(&mut whole.facts);
         for edit in whole.edits {
-            let Some(old) = row.bytes.get(edit.range.clone()) else { continue };
+            let Place::Text(range) = edit.place else { continue };
+            let Some(old) = row.bytes.get(range.clone()) else { continue };
             let mut new: SmallVec<[u8; 64]> = SmallVec::from_slice(old);
-            if edit.binary {
-                new = SmallVec::from_slice(&edit.new.to_be_bytes());
-            } else {
-                key::overwrite(&mut new, edit.new);
-            }
-            for (at, piece) in row.pieces(edit.range.clone()) {
-                let piece = piece.start - edit.range.start..piece.end - edit.range.start;
+            key::write_over(&mut new, edit.new);
+            for (at, piece) in row.pieces(range.clone()) {
+                let piece = piece.start - range.start..piece.end - range.start;
                 self.outcome.patches.push((at, SmallVec::from_slice(new.get(piece).unwrap_or_default())));
             }
         }
@@ -251,10 +252,9 @@ impl CopyRows<'_> {
             let value = if field == Field::Default { Value::Default } else { Value::Null };
             return Slot { value, place: Place::Fixed("NULL") };
         };
-        let binary = matches!(field, Field::Binary { .. });
         match field {
             Field::Escaped { .. } => Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") },
-            _ => Slot { value: Value::field(content, binary, kind), place: Place::Bind { range, binary } },
+            _ => Slot { value: Value::field(content, matches!(field, Field::Binary { .. }), kind), place: Place::Text(range) },
         }
     }
 }

@@ -13,8 +13,6 @@ use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
 
-/// Settings that move how text is read.
-const LITERAL_SETTINGS: &[&str] = &["standard_conforming_strings", "client_encoding", "backslash_quote"];
 /// Settings that move what a value of the same spelling means, or which triggers fire.
 const VALUE_SETTINGS: &[&str] =
     &["timezone", "datestyle", "intervalstyle", "session_replication_role", "lc_monetary", "xmloption", "bytea_output"];
@@ -61,9 +59,10 @@ impl Session {
             Statement::Delete(table) => self.deleted(table),
             Statement::Update { table, columns } => self.updated(table, columns),
             Statement::Merge(table) => self.merged(table),
-            Statement::Truncate { tables, cascade } => {
+            Statement::Truncate { tables, .. } => {
+                // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
                 for table in tables {
-                    self.truncated(table, *cascade);
+                    self.changed(table, |table| table.truncate_frees, |table| &table.truncate_reaches);
                 }
             }
             Statement::Execute { .. } | Statement::Opaque | Statement::Unknown => self.opaque(),
@@ -105,11 +104,14 @@ impl Session {
                 self.window.roll_back_to(mark);
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
+                self.literals.roll_back_to(mark);
                 Effect::RollbackTo { from: facts }
             }
             BackTo::Unknown => {
+                let statement = self.transaction.statement();
                 self.window.clear();
-                self.scope.forget(self.transaction.statement());
+                self.scope.forget_changes(statement);
+                self.literals.forget_changes(statement);
                 Effect::None
             }
         }
@@ -120,7 +122,7 @@ impl Session {
         self.window.clear();
         self.transaction.changed_data();
         self.scope.forget(self.transaction.statement());
-        self.literals.moving = true;
+        self.literals.forget(self.transaction.statement());
         self.schema.distrust();
     }
 
@@ -132,12 +134,12 @@ impl Session {
             self.window.clear();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
-            self.literals.moving = true;
+            self.literals.forget(ordinal);
         }
         if names.iter().any(|name| name.name == "set_config") {
             self.window.clear();
             self.scope.forget_path(ordinal);
-            self.literals.moving = true;
+            self.literals.forget(ordinal);
         }
     }
 
@@ -177,12 +179,6 @@ impl Session {
         if columns.is_empty() || table.keys.iter().any(|key| key.columns.iter().any(in_key)) {
             self.free(&table.update_reaches);
         }
-    }
-
-    fn truncated(&mut self, table: &Name, _cascade: bool) {
-        self.transaction.changed_data();
-        // Without CASCADE Postgres refuses where it would reach another table, partitions aside.
-        self.with(table, |session, table| session.free(&table.truncate_reaches));
     }
 
     fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {
@@ -228,9 +224,8 @@ impl Session {
         } else if name == "untwin.mode" {
             let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
             self.mode.set(ordinal, local, values.map(|_| asked));
-        } else if LITERAL_SETTINGS.contains(&name) {
-            self.literals.moving = true;
-            self.literals.touched = true;
+        } else if self.literals.set(ordinal, local, name, values.and_then(|values| values.first()).map(String::as_str)) {
+            // Its value holds from here on.
         } else if VALUE_SETTINGS.contains(&name) {
             self.window.clear();
         } else if name == "role" || name == "session_authorization" {
@@ -242,8 +237,7 @@ impl Session {
         self.window.clear();
         self.scope.forget_path(ordinal);
         self.mode.set(ordinal, false, None);
-        self.literals.moving = true;
-        self.literals.touched = true;
+        self.literals.forget(ordinal);
     }
 
     fn created(&mut self, name: &Name, temporary: bool) {

@@ -4,10 +4,10 @@ use super::copy::CopyOpen;
 use super::inspect::Asking;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
-use super::{Edit, Outcome, Session};
+use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
-use crate::rekey::rows::{Bound, Supply};
+use crate::rekey::rows::{Bound, Place, Supply};
 use crate::sql::name::Name;
 use crate::sql::split;
 use crate::sql::statement::Statement;
@@ -25,7 +25,7 @@ impl Session {
             return self.parse_unread();
         };
         let text = body.get(parse.text.clone()).unwrap_or_default();
-        let prepared = if self.can_lex(text) {
+        let prepared = if self.literals.can_lex(text) {
             let options = self.options();
             let mut statements = split::statements(text, options);
             match (statements.next(), statements.next()) {
@@ -91,18 +91,22 @@ impl Session {
         outcome: &mut Outcome,
     ) {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
-        let supply = Supply { text: &prepared.text, options: prepared.options, bound: Some(bound) };
+        let again = prepared.was_executed().then_some("literal again");
+        let text_fixed = self.literals.obstacle().or(again);
+        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
         self.inspect_bound(prepared, supply, claims, outcome);
-        if fields.is_empty() && !outcome.edits.is_empty() {
+        if outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
             self.substitute(prepared, bind, body, outcome);
         }
     }
 
-    /// The edits are in the text of a statement that is prepared already: prepares the text anew under a
+    /// Some edits are in the text of a statement that is prepared already: prepares the text anew under a
     /// name of our own and points the Bind at it. The two extra replies are swallowed.
     fn substitute(&mut self, prepared: &Prepared, bind: &Bind<'_>, body: &[u8], outcome: &mut Outcome) {
-        let mut text = prepared.text.clone();
-        outcome.edits.drain(..).for_each(|edit: Edit| edit.apply(&mut text));
+        let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
+        for edit in outcome.edits.drain(..) {
+            edit.apply(if matches!(edit.place, Place::Text(_)) { &mut text } else { &mut body });
+        }
         let mut types = Vec::with_capacity(2 + 4 * prepared.types.len());
         types.extend_from_slice(&(prepared.types.len() as u16).to_be_bytes());
         prepared.types.iter().for_each(|oid| types.extend_from_slice(&oid.to_be_bytes()));
@@ -197,7 +201,7 @@ impl Session {
             return self.after(&Statement::Execute { name: name.to_owned(), arguments: Vec::new() }, text, range, ordinal);
         };
         let ordinal = self.statement_boundary();
-        if let Some(reason) = self.literals_obstacle() {
+        if let Some(reason) = self.literals.obstacle() {
             self.around.counters.uninspected_total.increment(reason);
         } else if !self.failed_block {
             self.inspect_execute(&prepared, arguments, text, ordinal, outcome);
@@ -216,12 +220,11 @@ impl Session {
         else {
             return self.around.counters.uninspected_total.increment("expression as argument of EXECUTE");
         };
-        let again = (fields.is_empty() && prepared.was_executed()).then_some("literal again");
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
-        let supply = Supply { text: &prepared.text, options: prepared.options, bound: Some(bound) };
         // The text of the prepared statement itself is out of reach here.
-        let out_of_reach = fields.is_empty().then_some("literal in PREPARE");
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended().or(again).or(out_of_reach) };
+        let text_fixed = Some("literal in PREPARE");
+        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
         let mut own = std::mem::take(&mut self.window);
         let nothing = crate::rekey::window::Window::default();
         for insert in prepared.statement.inserts().unwrap_or_default() {

@@ -10,7 +10,7 @@ use crate::rekey::policy::{Mode, Policy, Protect};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
 use crate::sql::calls;
-use crate::sql::insert::{Insert, Source};
+use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -36,6 +36,8 @@ pub(super) struct Asking<'a> {
     /// Why nothing may be rekeyed in this statement, if so.
     pub suspended: Option<&'static str>,
 }
+
+const ON_CONFLICT: &str = "ON CONFLICT";
 
 /// A table and what is to be done for it.
 pub(super) struct Planned {
@@ -124,6 +126,23 @@ impl Session {
                 return true;
             }
         };
+        let nothing = Window::default();
+        let mut discarded = Window::default();
+        let (mut asking, mut window, mut own) = (asking, window, own);
+        match insert.conflict {
+            None => {}
+            // The statement says itself what a conflict means, and its rows are not remembered. Only that one
+            // row is proposed twice is told: Postgres refuses that with 21000.
+            Some(Conflict::Update(_)) => {
+                self.around.counters.uninspected_total.increment(ON_CONFLICT);
+                asking.suspended = Some(ON_CONFLICT);
+                (window, own) = (&nothing, &mut discarded);
+            }
+            Some(Conflict::Nothing) => {
+                self.around.counters.uninspected_total.increment(ON_CONFLICT);
+                return true;
+            }
+        }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
@@ -154,9 +173,6 @@ impl Session {
         };
         if table.keys.is_empty() {
             return Ok(None);
-        }
-        if insert.conflict.is_some() {
-            return Err("ON CONFLICT");
         }
         let columns = insert.columns.as_deref();
         let width = if columns.is_none() { rows::width(&insert.source, supply.text, supply.options) } else { None };
@@ -204,13 +220,8 @@ impl Session {
         {
             return self.around.counters.uninspected_total.increment("volatile function");
         }
-        let literals = supply.bound.is_none_or(|bound| bound.fields.is_empty());
-        if literals && let Some(reason) = self.literals_obstacle() {
-            return self.around.counters.uninspected_total.increment(reason);
-        }
-        let again = (literals && prepared.was_executed()).then_some("literal again");
         let statement = self.transaction.statement().saturating_add(1);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended().or(again) };
+        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended() };
         let window = std::mem::take(&mut self.window);
         for insert in prepared.statement.inserts().unwrap_or_default() {
             self.inspect_insert(insert, asking, &window, claims, outcome);
@@ -279,7 +290,7 @@ impl RowsSeen<'_> {
         let plan = &self.planned.plan;
         if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
             for &input in std::iter::once(&twin.input).chain(&twin.follows) {
-                self.outcome.edits.extend(slots.get(input).and_then(|slot| edit(&slot.place, new)));
+                self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
         let Some(&column) = plan.inputs.get(twin.input) else { return };
@@ -289,19 +300,11 @@ impl RowsSeen<'_> {
             twin: twin.clone(),
             statement: self.asking.statement,
             carrier: self.carrier.unwrap_or(match slots.get(twin.input).map(|slot| &slot.place) {
-                Some(Place::Bind { .. }) => Carrier::Parameter,
+                Some(Place::Bind(_)) => Carrier::Parameter,
                 _ => Carrier::Literal,
             }),
             column,
         });
-    }
-}
-
-fn edit(place: &Place, new: u128) -> Option<Edit> {
-    match place {
-        Place::Text(range) => Some(Edit { range: range.clone(), new, binary: false }),
-        Place::Bind { range, binary } => Some(Edit { range: range.clone(), new, binary: *binary }),
-        Place::Fixed(_) => None,
     }
 }
 

@@ -10,6 +10,7 @@ mod execute;
 mod extended;
 mod fates;
 mod inspect;
+mod literals;
 mod names;
 mod pipeline;
 mod prepared;
@@ -31,17 +32,18 @@ use crate::key;
 use crate::live::counters::Counters;
 use crate::rekey::fresh::Entropy;
 use crate::rekey::judge::{Scratch, Twin};
+use crate::rekey::rows::Place;
 use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
 use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
 use crate::wire::tag::frontend;
 use fates::Fates;
+use literals::Literals;
 use names::Names;
 use pipeline::{Due, Effects, Pipeline, Request};
 use prepared::{Portals, Prepared};
 use scope::SessionScope;
-use std::ops::Range;
 use std::sync::Arc;
 use tracked::Tracked;
 use transaction::Transaction;
@@ -114,22 +116,18 @@ pub struct Fact {
 /// A key to be written over another, in the message that was handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// Within the message's body.
-    pub range: Range<usize>,
+    pub place: Place,
     pub new: u128,
-    pub binary: bool,
 }
 
 impl Edit {
-    /// Overwrites the key. Ranges come from reading the same body; one that does not fit changes nothing.
+    /// Overwrites the key in the message's body. Ranges come from reading the same body; one that does not
+    /// fit changes nothing.
     pub fn apply(&self, body: &mut [u8]) {
-        let Some(spelling) = body.get_mut(self.range.clone()) else { return };
-        if self.binary {
-            if let Ok(bytes) = <&mut [u8; 16]>::try_from(spelling) {
-                *bytes = self.new.to_be_bytes();
-            }
-        } else {
-            key::overwrite(spelling, self.new);
+        if let Place::Text(range) | Place::Bind(range) = &self.place
+            && let Some(bytes) = body.get_mut(range.clone())
+        {
+            key::write_over(bytes, self.new);
         }
     }
 }
@@ -213,17 +211,6 @@ impl Schema {
     }
 }
 
-/// Whether literals can be read: as the server last reported, and as a SET on its way may change it.
-#[derive(Clone, Copy, Debug)]
-struct Literals {
-    standard_strings: bool,
-    ascii_safe: bool,
-    /// A SET that moves one of them has not been answered yet.
-    moving: bool,
-    /// One of them was set in the current transaction, so its end may move it back.
-    touched: bool,
-}
-
 impl Session {
     /// A session that has just logged in, outside a transaction, with nothing outstanding.
     #[must_use]
@@ -241,7 +228,7 @@ impl Session {
             schema: Schema::default(),
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
-            literals: Literals { standard_strings: true, ascii_safe: true, moving: false, touched: false },
+            literals: Literals::default(),
             transaction,
             failed_block: false,
             window: Window::default(),
@@ -390,7 +377,7 @@ impl Session {
         self.over_limit = false;
         self.portals.clear();
         self.failed_block = false;
-        self.literals.moving |= std::mem::take(&mut self.literals.touched);
+        self.literals.end_transaction();
         if committed {
             self.mode.commit();
             self.scope.commit();
@@ -401,26 +388,7 @@ impl Session {
     }
 
     fn options(&self) -> Options {
-        Options { standard_conforming_strings: self.literals.standard_strings }
-    }
-
-    /// Why literals cannot be inspected now.
-    fn literals_obstacle(&self) -> Option<&'static str> {
-        if self.literals.moving {
-            Some("literal rules are changing")
-        } else if !self.literals.standard_strings {
-            Some("standard_conforming_strings is off")
-        } else if !self.literals.ascii_safe {
-            Some("client encoding is not ASCII-safe")
-        } else {
-            None
-        }
-    }
-
-    /// Whether text of this content can be cut into tokens reliably at the moment.
-    fn can_lex(&self, text: &[u8]) -> bool {
-        (self.literals.ascii_safe && !self.literals.moving || text.is_ascii())
-            && (!self.literals.moving || memchr::memchr(b'\\', text).is_none())
+        Options { standard_conforming_strings: self.literals.standard_strings() }
     }
 
     fn mode(&self, configured: Mode) -> Mode {

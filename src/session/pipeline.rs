@@ -92,6 +92,13 @@ impl Pipeline {
         self.due.push_back(due);
     }
 
+    /// Facts were recorded that belong to an earlier message: the data of its COPY came in.
+    pub fn recorded(&mut self, message: u64, facts: u64) {
+        if let Some(due) = self.due.iter_mut().rfind(|due| due.message == message) {
+            due.facts = facts;
+        }
+    }
+
     /// The last message is sent as it came after all: the two that were to go before it are not.
     pub fn keep_original(&mut self) {
         let last = self.due.pop_back();

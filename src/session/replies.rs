@@ -2,7 +2,7 @@
 
 use super::ask::Answer;
 use super::pipeline::Request;
-use super::{Literals, Session};
+use super::Session;
 use crate::wire::message;
 use crate::wire::tag::backend;
 use std::sync::Arc;
@@ -100,28 +100,17 @@ impl Session {
             self.forget_transaction(false);
         }
         self.failed_block = status == Some(b'E');
-        self.literals.moving = false;
+        self.literals.settle(!idle);
     }
 
     fn parameter(&mut self, body: &[u8]) {
         let Some((name, value)) = message::parameter_status(body) else { return };
         match name {
-            b"standard_conforming_strings" => self.literals.standard_strings = value == b"on",
-            b"client_encoding" => self.literals.ascii_safe = Literals::is_ascii_safe(value),
             b"application_name" => {
                 let application = String::from_utf8_lossy(value);
                 self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
             }
-            _ => {}
+            _ => self.literals.report(name, value),
         }
-    }
-}
-
-impl Literals {
-    /// Whether every byte below 0x80 is that ASCII character in the encoding, also within a longer one
-    /// (Postgres manual, Character Set Support: the client-only encodings are not).
-    fn is_ascii_safe(encoding: &[u8]) -> bool {
-        const UNSAFE: &[&str] = &["SJIS", "SHIFT_JIS_2004", "BIG5", "GBK", "GB18030", "UHC", "JOHAB"];
-        !UNSAFE.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()))
     }
 }

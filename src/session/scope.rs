@@ -68,6 +68,13 @@ impl SessionScope {
         self.current = scope;
     }
 
+    /// Some of the transaction's changes of the path may have been undone.
+    pub fn forget_changes(&mut self, statement: u32) {
+        if self.path.is_changed() {
+            self.forget_path(statement);
+        }
+    }
+
     pub fn roll_back_to(&mut self, mark: u32) {
         self.change(|path| path.roll_back_to(mark));
     }

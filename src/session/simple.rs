@@ -15,7 +15,7 @@ impl Session {
             return self.unread_query();
         };
         let text = body.get(range).unwrap_or_default();
-        if !self.can_lex(text) {
+        if !self.literals.can_lex(text) {
             self.around.counters.uninspected_total.increment("text of an unsafe encoding");
             return self.unread_query();
         }
@@ -47,7 +47,7 @@ impl Session {
 
     /// Runs one statement of the text. `last` says that no other follows it in the message.
     fn run_text(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, last: bool, outcome: &mut Outcome) -> Effect {
-        let supply = Supply { text, options: self.options(), bound: None };
+        let supply = Supply { text, options: self.options(), text_fixed: None, bound: None };
         match statement {
             Statement::Execute { name, arguments } => self.execute_prepared(name, arguments, text, range, outcome),
             Statement::Explain { analyze: true, body } => {
@@ -69,7 +69,7 @@ impl Session {
             }
             _ if statement.inserts().is_some() => {
                 let ordinal = self.statement_boundary();
-                if let Some(reason) = self.literals_obstacle() {
+                if let Some(reason) = self.literals.obstacle() {
                     self.around.counters.uninspected_total.increment(reason);
                 } else if self.copy.is_some() {
                     self.around.counters.uninspected_total.increment("statements behind a COPY in one Query");

@@ -28,6 +28,12 @@ impl<T: Clone> Tracked<T> {
         self.changes.last().map_or(&self.committed, |change| &change.value)
     }
 
+    /// The value before the current transaction.
+    #[must_use]
+    pub fn committed(&self) -> &T {
+        &self.committed
+    }
+
     /// SET, SET LOCAL; RESET and SET … TO DEFAULT with no value.
     pub fn set(&mut self, statement: u32, local: bool, value: Option<T>) {
         let value = value.unwrap_or_else(|| self.initial.clone());

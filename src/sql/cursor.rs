@@ -12,15 +12,48 @@ pub(super) struct Cursor<'a> {
     next: Option<Token>,
     /// Position after the last token taken.
     last_end: usize,
+    /// Every `;` before this position is known not to be the end.
+    more_at: usize,
     options: Options,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
-        let mut lexer = Lexer::new(text, range.clone(), options);
-        let next = lexer.next();
-        Self { text, lexer, next, last_end: range.start, options }
+        let lexer = Lexer::new(text, range.clone(), options);
+        let mut cursor = Self {
+            text,
+            lexer,
+            next: None,
+            last_end: range.start,
+            more_at: 0,
+            options,
+        };
+        cursor.fetch();
+        cursor
+    }
+
+    /// The text may end with `;`, which is no part of the statement.
+    fn fetch(&mut self) {
+        self.next = self.lexer.next();
+        let Some(token) = self.next.filter(|token| token.kind == Kind::Symbol(b';')) else {
+            return;
+        };
+        if token.start < self.more_at {
+            return;
+        }
+        match self
+            .lexer
+            .clone()
+            .find(|token| token.kind != Kind::Symbol(b';'))
+        {
+            Some(more) => self.more_at = more.start,
+            None => {
+                self.next = None;
+                self.text = self.text.get(..token.start).unwrap_or(self.text);
+                self.lexer = Lexer::new(self.text, token.start..token.start, self.options);
+            }
+        }
     }
 
     /// A cursor over a part of the same text.
@@ -43,13 +76,15 @@ impl<'a> Cursor<'a> {
 
     /// The token after the next.
     pub(super) fn peek_second(&self) -> Option<Token> {
-        self.lexer.clone().next()
+        let mut ahead = self.clone();
+        ahead.advance();
+        ahead.next
     }
 
     pub(super) fn advance(&mut self) -> Option<Token> {
         let token = self.next?;
         self.last_end = token.end;
-        self.next = self.lexer.next();
+        self.fetch();
         Some(token)
     }
 
@@ -116,7 +151,8 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn is_symbol(&self, symbol: u8) -> bool {
-        self.next.is_some_and(|token| token.kind == Kind::Symbol(symbol))
+        self.next
+            .is_some_and(|token| token.kind == Kind::Symbol(symbol))
     }
 
     pub(super) fn accept_symbol(&mut self, symbol: u8) -> bool {
@@ -132,7 +168,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn string(&mut self) -> Option<Literal> {
-        let Kind::String(literal) = self.next?.kind else { return None };
+        let Kind::String(literal) = self.next?.kind else {
+            return None;
+        };
         self.advance();
         Some(literal)
     }
@@ -156,7 +194,10 @@ impl<'a> Cursor<'a> {
 
     /// `name`, `schema.name` or `database.schema.name`.
     pub(super) fn name(&mut self) -> Option<Name> {
-        let mut name = Name { schema: None, name: self.ident()? };
+        let mut name = Name {
+            schema: None,
+            name: self.ident()?,
+        };
         for _ in 0..2 {
             if !self.accept_symbol(b'.') {
                 break;
@@ -203,7 +244,10 @@ impl<'a> Cursor<'a> {
     /// Takes tokens up to the first at depth zero that `stop` says yes to, or to a closing parenthesis or
     /// bracket that was not opened here, or to the end. The range is that of the tokens taken; `None`
     /// if something never ends.
-    pub(super) fn skip_to(&mut self, mut stop: impl FnMut(&Self, Token) -> bool) -> Option<Range<usize>> {
+    pub(super) fn skip_to(
+        &mut self,
+        mut stop: impl FnMut(&Self, Token) -> bool,
+    ) -> Option<Range<usize>> {
         let start = self.position();
         let (mut depth, mut end) = (0usize, start);
         while let Some(token) = self.next {

@@ -55,7 +55,11 @@ fn modifies(cursor: &Cursor<'_>) -> bool {
     let second = cursor.peek_second();
     let parenthesis = cursor.is_symbol(b'(') || cursor.is_symbol(b')');
     let modifying = ["insert", "update", "delete", "merge"];
-    parenthesis && modifying.iter().any(|keyword| cursor.token_is(second, keyword)) || cursor.are("as", "execute")
+    parenthesis
+        && modifying
+            .iter()
+            .any(|keyword| cursor.token_is(second, keyword))
+        || cursor.are("as", "execute")
 }
 
 /// A relation of that name is new. `pg_temp` is an alias of the session's temporary schema.

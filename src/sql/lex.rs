@@ -1,7 +1,11 @@
 //! A byte lexer for Postgres SQL: kinds and byte ranges of tokens, cut as `scan.l` cuts them. Knows no
 //! grammar, allocates nothing, and takes any bytes.
 
-use memchr::{memchr, memchr2, memmem};
+use super::bytes::{
+    DIGIT, OPERATOR, SQL_OPERATOR, WORD, WORD_START, digits, is, parameter, skip, skip_blank,
+    string_end,
+};
+use memchr::{memchr, memmem};
 use std::ops::Range;
 
 /// What the session's settings say about literals.
@@ -13,7 +17,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { standard_conforming_strings: true }
+        Self {
+            standard_conforming_strings: true,
+        }
     }
 }
 
@@ -97,43 +103,6 @@ pub enum Style {
     Dollar,
 }
 
-const SPACE: u8 = 1;
-const WORD_START: u8 = 2;
-const WORD: u8 = 4;
-const DIGIT: u8 = 8;
-const OPERATOR: u8 = 16;
-/// Operator characters of SQL's own operators: `+` and `-` may not end a longer one made of these.
-const SQL_OPERATOR: u8 = 32;
-
-/// The classes a byte belongs to.
-const CLASS: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = match byte as u8 {
-            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xff => WORD_START | WORD,
-            b'0'..=b'9' => DIGIT | WORD,
-            b'$' => WORD,
-            b'+' | b'-' | b'*' | b'/' | b'<' | b'>' | b'=' => OPERATOR | SQL_OPERATOR,
-            b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%' => OPERATOR,
-            _ => 0,
-        };
-        byte += 1;
-    }
-    table
-};
-
-fn is(byte: u8, class: u8) -> bool {
-    CLASS[usize::from(byte)] & class != 0
-}
-
-/// Position of the first byte from `at` on that is not of the class.
-fn skip(text: &[u8], at: usize, class: u8) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().position(|&byte| !is(byte, class)).unwrap_or(rest.len())
-}
-
 /// The tokens of a part of a text.
 #[derive(Clone, Debug)]
 pub struct Lexer<'a> {
@@ -148,7 +117,11 @@ impl<'a> Lexer<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
-        Self { text, at: range.start.min(text.len()), options }
+        Self {
+            text,
+            at: range.start.min(text.len()),
+            options,
+        }
     }
 
     fn token(&mut self, kind: Kind, end: usize) -> Token {
@@ -201,9 +174,21 @@ impl<'a> Lexer<'a> {
         let Some((end, escapes)) = string_end(self.text, start, backslashes, doubling) else {
             return self.error();
         };
-        let style = if backslashes && style == Style::Plain { Style::Escape } else { style };
+        let style = if backslashes && style == Style::Plain {
+            Style::Escape
+        } else {
+            style
+        };
         let escaped = escapes || style == Style::Unicode;
-        self.token(Kind::String(Literal { style, escaped, start, end }), end + 1)
+        self.token(
+            Kind::String(Literal {
+                style,
+                escaped,
+                start,
+                end,
+            }),
+            end + 1,
+        )
     }
 
     /// `$1`, `$tag$…$tag$`, or a lone `$`.
@@ -218,31 +203,45 @@ impl<'a> Lexer<'a> {
             return self.token(kind, end);
         }
         let mut tag = after;
-        while self.text.get(tag).is_some_and(|&byte| byte != b'$' && is(byte, WORD)) {
+        while self
+            .text
+            .get(tag)
+            .is_some_and(|&byte| byte != b'$' && is(byte, WORD))
+        {
             tag += 1;
         }
         if self.text.get(tag) != Some(&b'$') {
             return self.token(Kind::Other, after);
         }
         let start = tag + 1;
-        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..)) else {
+        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..))
+        else {
             return self.error();
         };
         let Some(length) = memmem::find(rest, delimiter) else {
             return self.error();
         };
         let end = start + length;
-        let literal = Literal { style: Style::Dollar, escaped: false, start, end };
+        let literal = Literal {
+            style: Style::Dollar,
+            escaped: false,
+            start,
+            end,
+        };
         self.token(Kind::String(literal), end + delimiter.len())
     }
 
     fn number(&mut self) -> Token {
         let radix = self.byte(0) == Some(b'0')
             && matches!(self.byte(1), Some(b'x' | b'X' | b'o' | b'O' | b'b' | b'B'))
-            && self.byte(2).is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
+            && self
+                .byte(2)
+                .is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
         if radix {
             let digits = self.text.get(self.at + 2..).unwrap_or_default();
-            let length = digits.iter().position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
+            let length = digits
+                .iter()
+                .position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
             return self.token(Kind::Number, self.at + 2 + length.unwrap_or(digits.len()));
         }
         let mut end = digits(self.text, self.at);
@@ -262,8 +261,17 @@ impl<'a> Lexer<'a> {
 
     /// The longest operator, less what the rules of section 4.1.3 take from its end.
     fn operator(&mut self) -> Token {
-        let run = self.text.get(self.at..skip(self.text, self.at, OPERATOR)).unwrap_or_default();
-        let comment = run.windows(2).position(|pair| pair == b"--" || pair == b"/*");
+        // The server refuses operators of more than 63 bytes, so that no longer run has to be told apart.
+        let longest = (self.at + 128).min(self.text.len());
+        let end = skip(
+            self.text.get(..longest).unwrap_or_default(),
+            self.at,
+            OPERATOR,
+        );
+        let run = self.text.get(self.at..end).unwrap_or_default();
+        let comment = run
+            .windows(2)
+            .position(|pair| pair == b"--" || pair == b"/*");
         let mut operator = run.get(..comment.unwrap_or(run.len())).unwrap_or(run);
         if operator.iter().all(|&byte| is(byte, SQL_OPERATOR)) {
             while let [shorter @ .., b'+' | b'-'] = operator {
@@ -274,7 +282,9 @@ impl<'a> Lexer<'a> {
             }
         }
         let kind = match operator {
-            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => Kind::Symbol(*byte),
+            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => {
+                Kind::Symbol(*byte)
+            }
             _ => Kind::Operator,
         };
         self.token(kind, self.at + operator.len().max(1))
@@ -314,95 +324,6 @@ impl Iterator for Lexer<'_> {
             _ => self.punctuation(first),
         })
     }
-}
-
-/// The number of a parameter, if the protocol can carry it.
-pub(super) fn parameter(digits: &[u8]) -> Option<u16> {
-    let number = digits.iter().try_fold(0u16, |number, &digit| {
-        number.checked_mul(10)?.checked_add(u16::from(digit.checked_sub(b'0')?))
-    })?;
-    (number > 0).then_some(number)
-}
-
-/// Position of the next token from `at` on, past white space and comments.
-///
-/// # Errors
-///
-/// The position of a `/*` that is never closed.
-pub(super) fn skip_blank(text: &[u8], mut at: usize) -> Result<usize, usize> {
-    loop {
-        at = match (text.get(at), text.get(at + 1)) {
-            (Some(&byte), _) if is(byte, SPACE) => at + 1,
-            (Some(b'-'), Some(b'-')) => line_end(text, at + 2),
-            (Some(b'/'), Some(b'*')) => comment_end(text, at + 2).ok_or(at)?,
-            _ => return Ok(at),
-        }
-    }
-}
-
-fn line_end(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())
-}
-
-/// Position after the `*/` of a comment whose content begins at `at`. Comments nest.
-fn comment_end(text: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 1usize;
-    while depth > 0 {
-        at += memchr2(b'*', b'/', text.get(at..)?)?;
-        match (text.get(at), text.get(at + 1)) {
-            (Some(b'*'), Some(b'/')) => (depth, at) = (depth - 1, at + 2),
-            (Some(b'/'), Some(b'*')) => (depth, at) = (depth + 1, at + 2),
-            _ => at += 1,
-        }
-    }
-    Some(at)
-}
-
-/// From the first byte of a literal's content: the position of its closing quote, and whether the
-/// content holds doubled quotes, backslashes or a continuation. `None` if it never ends.
-fn string_end(text: &[u8], start: usize, backslashes: bool, doubling: bool) -> Option<(usize, bool)> {
-    let (mut at, mut escaped) = (start, false);
-    loop {
-        let rest = text.get(at..)?;
-        let hit = at + if backslashes { memchr2(b'\'', b'\\', rest) } else { memchr(b'\'', rest) }?;
-        let next = text.get(hit + 1);
-        if text.get(hit) == Some(&b'\\') || doubling && next == Some(&b'\'') {
-            at = hit + 2;
-        } else if let Some(content) = continuation(text, hit + 1) {
-            at = content;
-        } else {
-            return Some((hit, escaped));
-        }
-        escaped = true;
-    }
-}
-
-/// SQL joins two literals that have nothing but white space with a line break between them (4.1.2.1).
-/// From the position after a closing quote: the position after the quote that opens it again.
-pub(super) fn continuation(text: &[u8], mut at: usize) -> Option<usize> {
-    let mut line_break = false;
-    loop {
-        match text.get(at)? {
-            b'\n' | b'\r' => line_break = true,
-            b'-' if text.get(at + 1) == Some(&b'-') => {
-                at = line_end(text, at);
-                continue;
-            }
-            b'\'' => return line_break.then_some(at + 1),
-            &byte if is(byte, SPACE) => {}
-            _ => return None,
-        }
-        at += 1;
-    }
-}
-
-fn digits(text: &[u8], mut at: usize) -> usize {
-    let digit = |at: usize| text.get(at).is_some_and(|&byte| is(byte, DIGIT));
-    while digit(at) || text.get(at) == Some(&b'_') && digit(at + 1) {
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! all of it on cursor ─► lex
 //! ```
 
+mod argument;
+mod bytes;
 pub mod calls;
 mod cell;
 mod copy;

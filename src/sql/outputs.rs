@@ -52,14 +52,29 @@ struct Reference {
 
 /// Words that look like a column and are a value.
 const VALUES: [&str; 12] = [
-    "current_catalog", "current_date", "current_role", "current_schema", "current_time",
-    "current_timestamp", "current_user", "localtime", "localtimestamp", "session_user", "system_user",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+    "system_user",
     "user",
 ];
 
 impl Mapping {
     fn new(relation: Relation) -> Self {
-        Self { relation, members: Vec::new(), outputs: Vec::new(), labels: Vec::new(), reads: Vec::new() }
+        Self {
+            relation,
+            members: Vec::new(),
+            outputs: Vec::new(),
+            labels: Vec::new(),
+            reads: Vec::new(),
+        }
     }
 
     /// One item of the select list, which is the cursor's part.
@@ -104,7 +119,10 @@ impl Mapping {
             // If an array were of a composite type, the INSERT would have more expressions than columns.
             Feed::Unnest { .. }
                 if self.relation.named_until < columns.len()
-                    && insert.columns.as_ref().is_none_or(|targets| targets.len() != columns.len()) =>
+                    && insert
+                        .columns
+                        .as_ref()
+                        .is_none_or(|targets| targets.len() != columns.len()) =>
             {
                 Err("array of an unknown type")
             }
@@ -121,7 +139,11 @@ impl Mapping {
         let elements = matches!(self.relation.feed, Feed::Elements { .. });
         let read = |part: &mut Cursor<'_>| {
             let column = reference(part)?;
-            let member = if elements { Some(member(part, &[b"->>"])?) } else { None };
+            let member = if elements {
+                Some(member(part, &[b"->>"])?)
+            } else {
+                None
+            };
             Some((column, member))
         };
         let ((reference, member), casts) = wrapped(&mut part, 0, &mut { read })?;
@@ -129,7 +151,9 @@ impl Mapping {
             return None;
         }
         let (index, declared) = match member {
-            Some(member) => self.is_element(&reference).then(|| (self.intern(member), types::cast(&[])))?,
+            Some(member) => self
+                .is_element(&reference)
+                .then(|| (self.intern(member), types::cast(&[])))?,
             None => {
                 let column = self.resolve(&reference)?;
                 match column {
@@ -139,7 +163,11 @@ impl Mapping {
             }
         };
         let cast = casts.iter().fold(declared, |cast, step| {
-            if step.array { types::then(cast, types::Base::Unknown) } else { types::then(cast, step.base) }
+            if step.array {
+                types::then(cast, types::Base::Unknown)
+            } else {
+                types::then(cast, step.base)
+            }
         });
         Some(Output::Column { index, cast })
     }
@@ -153,7 +181,8 @@ impl Mapping {
             return (!VALUES.contains(&reference.name.as_str())).then_some(None);
         }
         let mut same = self.relation.columns.iter().enumerate();
-        let (at, column) = same.find(|(_, column)| column.name.as_ref() == Some(&reference.name))?;
+        let (at, column) =
+            same.find(|(_, column)| column.name.as_ref() == Some(&reference.name))?;
         // An ambiguous name is an error of the server's.
         let ambiguous = same.any(|(_, column)| column.name.as_ref() == Some(&reference.name));
         (!ambiguous && at <= self.relation.named_until).then_some(Some(column))
@@ -162,7 +191,11 @@ impl Mapping {
     /// Whether the name is that of the element of `json_array_elements`.
     fn is_element(&self, reference: &Reference) -> bool {
         let alias = self.relation.alias.as_ref();
-        let column = self.relation.columns.first().and_then(|column| column.name.as_ref());
+        let column = self
+            .relation
+            .columns
+            .first()
+            .and_then(|column| column.name.as_ref());
         match &reference.qualifier {
             Some(qualifier) => Some(qualifier) == alias && Some(&reference.name) == column,
             None => Some(&reference.name) == column || Some(&reference.name) == alias,
@@ -170,10 +203,13 @@ impl Mapping {
     }
 
     fn intern(&mut self, member: String) -> usize {
-        self.members.iter().position(|known| *known == member).unwrap_or_else(|| {
-            self.members.push(member);
-            self.members.len() - 1
-        })
+        self.members
+            .iter()
+            .position(|known| *known == member)
+            .unwrap_or_else(|| {
+                self.members.push(member);
+                self.members.len() - 1
+            })
     }
 
     /// Any other expression: one value for one row, and the columns it reads.
@@ -183,6 +219,11 @@ impl Mapping {
         }
         let mut part = part.clone();
         while let Some(token) = part.peek() {
+            // `(r).*` and `r.*` are any number of values.
+            let second = part.peek_second().map(|token| token.kind);
+            if token.kind == Kind::Symbol(b'.') && second == Some(Kind::Symbol(b'*')) {
+                return Err("row as a whole");
+            }
             let ident = matches!(token.kind, Kind::Word | Kind::Quoted { .. });
             let Some(reference) = (if ident { reference(&mut part) } else { None }) else {
                 part.advance();
@@ -207,7 +248,9 @@ impl Mapping {
             Some(Some(column)) => column.index,
             Some(None) => Some(self.intern(reference.name.clone())),
             // The alias on its own is the whole row.
-            None if Some(&reference.name) == self.relation.alias.as_ref() => return Err("row as a whole"),
+            None if Some(&reference.name) == self.relation.alias.as_ref() => {
+                return Err("row as a whole");
+            }
             None => None,
         };
         self.reads.extend(index);
@@ -236,17 +279,29 @@ impl Mapping {
         let token = cursor.peek()?;
         if token.kind == Kind::Number {
             cursor.advance();
-            let ordinal: usize = std::str::from_utf8(cursor.bytes(token)).ok()?.parse().ok()?;
+            let ordinal: usize = std::str::from_utf8(cursor.bytes(token))
+                .ok()?
+                .parse()
+                .ok()?;
             return Some(vec![ordinal.checked_sub(1)?]);
         }
         let reference = reference(cursor)?;
-        let label = |label: &Option<Ident>| reference.qualifier.is_none() && label.as_ref() == Some(&reference.name);
+        let label = |label: &Option<Ident>| {
+            reference.qualifier.is_none() && label.as_ref() == Some(&reference.name)
+        };
         if let Some(at) = self.labels.iter().position(label) {
             return Some(vec![at]);
         }
         let index = self.resolve(&reference)??.index;
         let sorted = |output: &Output| matches!(output, Output::Column { index: at, .. } if Some(*at) == index);
-        Some(self.outputs.iter().enumerate().filter(|(_, output)| sorted(output)).map(|(at, _)| at).collect())
+        Some(
+            self.outputs
+                .iter()
+                .enumerate()
+                .filter(|(_, output)| sorted(output))
+                .map(|(at, _)| at)
+                .collect(),
+        )
     }
 
     fn finish(self) -> Result<Source, Reason> {
@@ -258,16 +313,25 @@ impl Mapping {
         Ok(match self.relation.feed {
             Feed::Values { rows } => Source::DerivedValues { rows, outputs },
             Feed::Unnest { arrays } => Source::Unnest { arrays, outputs },
-            Feed::Recordset { document, members } => Source::Json { document, members, outputs },
-            Feed::Populate { document } | Feed::Elements { document } => {
-                Source::Json { document, members: self.members, outputs }
-            }
+            Feed::Recordset { document, members } => Source::Json {
+                document,
+                members,
+                outputs,
+            },
+            Feed::Populate { document } | Feed::Elements { document } => Source::Json {
+                document,
+                members: self.members,
+                outputs,
+            },
         })
     }
 }
 
 fn output_of(column: &Column) -> Output {
-    column.index.map_or(Output::Other, |index| Output::Column { index, cast: column.cast })
+    column.index.map_or(Output::Other, |index| Output::Column {
+        index,
+        cast: column.cast,
+    })
 }
 
 /// A plain value, the same for every row.
@@ -280,21 +344,34 @@ fn constant(part: &Cursor<'_>) -> Option<Output> {
 /// `name` or `alias.name`
 fn reference(cursor: &mut Cursor<'_>) -> Option<Reference> {
     let first = cursor.ident()?;
-    if !cursor.accept_symbol(b'.') {
-        return Some(Reference { qualifier: None, name: first });
+    let second = cursor.peek_second().map(|token| token.kind);
+    if !cursor.is_symbol(b'.') || second == Some(Kind::Symbol(b'*')) {
+        return Some(Reference {
+            qualifier: None,
+            name: first,
+        });
     }
-    if cursor.accept_symbol(b'*') {
-        // The whole row.
-        return Some(Reference { qualifier: None, name: first });
-    }
-    Some(Reference { qualifier: Some(first), name: cursor.ident()? })
+    cursor.advance();
+    Some(Reference {
+        qualifier: Some(first),
+        name: cursor.ident()?,
+    })
 }
 
 /// `->> 'name'`, with one of these operators.
 fn member(cursor: &mut Cursor<'_>, operators: &[&[u8]]) -> Option<String> {
     let operator = cursor.peek()?;
-    let Some(Token { kind: Kind::String(literal), .. }) = cursor.peek_second() else { return None };
-    if !operators.contains(&cursor.bytes(operator)) || literal.escaped || literal.style != Style::Plain {
+    let Some(Token {
+        kind: Kind::String(literal),
+        ..
+    }) = cursor.peek_second()
+    else {
+        return None;
+    };
+    if !operators.contains(&cursor.bytes(operator))
+        || literal.escaped
+        || literal.style != Style::Plain
+    {
         return None;
     }
     let name = cursor.text().get(literal.start..literal.end)?;

@@ -1,11 +1,11 @@
 //! What can stand after FROM so that its rows can be followed: VALUES, unnest, the JSON functions.
 
-use super::cell::{cell, wrapped};
+use super::argument::{arguments, document};
 use super::cursor::Cursor;
 use super::insert::{self, Array, Cast, Document, Insert, RowScanner, Source};
-use super::lex::{Kind, Style};
+use super::lex::Kind;
 use super::name::{Ident, Name};
-use super::types::{self, Base, Type, Types};
+use super::types;
 use std::ops::Range;
 
 /// Why a source cannot be followed: goes into the counters.
@@ -25,13 +25,24 @@ pub(super) struct Relation {
 
 #[derive(Debug)]
 pub(super) enum Feed {
-    Values { rows: Range<usize> },
-    Unnest { arrays: Vec<Array> },
-    Recordset { document: Document, members: Vec<String> },
+    Values {
+        rows: Range<usize>,
+    },
+    Unnest {
+        arrays: Vec<Array>,
+    },
+    Recordset {
+        document: Document,
+        members: Vec<String>,
+    },
     /// `json_populate_recordset`: every name is a member.
-    Populate { document: Document },
+    Populate {
+        document: Document,
+    },
     /// `json_array_elements`: the first column is the whole object.
-    Elements { document: Document },
+    Elements {
+        document: Document,
+    },
 }
 
 #[derive(Debug)]
@@ -45,22 +56,50 @@ pub(super) struct Column {
 
 impl Column {
     fn new(name: Option<Ident>, index: usize) -> Self {
-        Self { name, index: Some(index), cast: Cast::None }
+        Self {
+            name,
+            index: Some(index),
+            cast: Cast::None,
+        }
     }
 }
 
 /// Words that end the item and so are no alias.
 const NO_ALIAS: [&str; 23] = [
-    "cross", "except", "fetch", "for", "full", "group", "having", "inner", "intersect", "join", "left",
-    "limit", "natural", "offset", "on", "order", "returning", "right", "tablesample", "union", "using",
-    "where", "window",
+    "cross",
+    "except",
+    "fetch",
+    "for",
+    "full",
+    "group",
+    "having",
+    "inner",
+    "intersect",
+    "join",
+    "left",
+    "limit",
+    "natural",
+    "offset",
+    "on",
+    "order",
+    "returning",
+    "right",
+    "tablesample",
+    "union",
+    "using",
+    "where",
+    "window",
 ];
 
 /// Reads the item; the cursor is left after its alias.
 pub(super) fn from_item(cursor: &mut Cursor<'_>, insert: &Insert) -> Result<Relation, Reason> {
     if cursor.is_symbol(b'(') {
         let second = cursor.peek_second();
-        return if cursor.token_is(second, "values") { derived(cursor) } else { payload(cursor) };
+        return if cursor.token_is(second, "values") {
+            derived(cursor)
+        } else {
+            payload(cursor)
+        };
     }
     if cursor.accept_all(&["rows", "from"]) {
         return rows_from(cursor);
@@ -88,14 +127,23 @@ pub(super) fn from_item(cursor: &mut Cursor<'_>, insert: &Insert) -> Result<Rela
 fn derived(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     let inside = cursor.parentheses().ok_or("unbalanced")?;
     let mut inner = cursor.within(inside);
-    let Some(Source::Values { rows }) = insert::values(&mut inner) else { return Err("VALUES") };
+    let Some(Source::Values { rows }) = insert::values(&mut inner) else {
+        return Err("VALUES");
+    };
     if !inner.at_end() {
         return Err("VALUES with more");
     }
     let mut cells = Vec::new();
     RowScanner::new(cursor.text(), rows.clone(), cursor.options()).next_row(&mut cells);
-    let columns = (0..cells.len()).map(|at| Column::new(Some(format!("column{}", at + 1)), at)).collect();
-    let mut relation = Relation { feed: Feed::Values { rows }, alias: None, columns, named_until: cells.len() };
+    let columns = (0..cells.len())
+        .map(|at| Column::new(Some(format!("column{}", at + 1)), at))
+        .collect();
+    let mut relation = Relation {
+        feed: Feed::Values { rows },
+        alias: None,
+        columns,
+        named_until: cells.len(),
+    };
     relation.take_alias(cursor)?;
     Ok(relation)
 }
@@ -126,87 +174,6 @@ fn rows_from(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     }
 }
 
-/// The arguments of one `unnest`, each with whether its elements are surely of a scalar type.
-fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(Array, bool)>, Reason> {
-    if !cursor.accept_symbol(b'(') {
-        return Err("unnest");
-    }
-    let mut arrays = Vec::new();
-    loop {
-        arrays.push(array(cursor).ok_or("unnest")?);
-        if cursor.accept_symbol(b')') {
-            return Ok(arrays);
-        }
-        if !cursor.accept_symbol(b',') {
-            return Err("unnest");
-        }
-    }
-}
-
-/// An array up to the comma or parenthesis after it.
-pub(super) fn array(cursor: &mut Cursor<'_>) -> Option<(Array, bool)> {
-    let mut ahead = cursor.clone();
-    if let Some((array, casts)) = wrapped(&mut ahead, 0, &mut array_leaf)
-        && (ahead.is_symbol(b',') || ahead.is_symbol(b')'))
-    {
-        *cursor = ahead;
-        return Some(with_casts(array, &casts));
-    }
-    let range = cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
-    (!range.is_empty()).then_some((Array::Other, false))
-}
-
-fn array_leaf(cursor: &mut Cursor<'_>) -> Option<Array> {
-    if cursor.accept("array") {
-        return elements_of(cursor);
-    }
-    match cursor.advance()?.kind {
-        Kind::Param(number) => Some(Array::Param(number)),
-        Kind::String(literal) if !literal.escaped && matches!(literal.style, Style::Plain | Style::Dollar | Style::Escape) => {
-            Some(Array::Literal(literal.start..literal.end))
-        }
-        Kind::String(_) => Some(Array::Other),
-        _ => None,
-    }
-}
-
-/// `[…]` after `ARRAY`.
-fn elements_of(cursor: &mut Cursor<'_>) -> Option<Array> {
-    if !cursor.accept_symbol(b'[') {
-        return None;
-    }
-    let mut cells = Vec::new();
-    while !cursor.accept_symbol(b']') {
-        if !cells.is_empty() && !cursor.accept_symbol(b',') {
-            return None;
-        }
-        // Within more brackets it is an array of arrays.
-        if cursor.is_symbol(b'[') {
-            return None;
-        }
-        cells.push(cell(cursor)?);
-    }
-    Some(Array::Elements(cells))
-}
-
-fn with_casts(array: Array, casts: &Types) -> (Array, bool) {
-    let scalar = casts.last().is_none_or(|last| last.base != Base::Unknown);
-    let array = match array {
-        Array::Elements(mut cells) if casts.iter().all(|step| step.array) => {
-            for cell in &mut cells {
-                cell.cast = casts.iter().fold(cell.cast, |cast, step| types::then(cast, step.base));
-            }
-            Array::Elements(cells)
-        }
-        Array::Elements(_) => Array::Other,
-        plain => match types::array_cast(casts) {
-            Cast::Other | Cast::UuidThenText => Array::Other,
-            _ => plain,
-        },
-    };
-    (array, scalar)
-}
-
 /// `(doc) AS x(id uuid, v text)` after `json_to_recordset`.
 fn recordset(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     let document = sole_document(cursor)?;
@@ -215,7 +182,11 @@ fn recordset(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
 
 fn definitions(cursor: &mut Cursor<'_>, document: Document) -> Result<Relation, Reason> {
     cursor.accept("as");
-    let alias = if cursor.is_symbol(b'(') { None } else { cursor.ident() };
+    let alias = if cursor.is_symbol(b'(') {
+        None
+    } else {
+        cursor.ident()
+    };
     let (mut columns, mut members) = (Vec::new(), Vec::new());
     if !cursor.accept_symbol(b'(') {
         return Err("record without columns");
@@ -224,7 +195,11 @@ fn definitions(cursor: &mut Cursor<'_>, document: Document) -> Result<Relation, 
         let (Some(name), Some(of)) = (cursor.ident(), types::type_name(cursor)) else {
             return Err("record without columns");
         };
-        columns.push(Column { name: Some(name.clone()), index: Some(members.len()), cast: types::cast(&[of]) });
+        columns.push(Column {
+            name: Some(name.clone()),
+            index: Some(members.len()),
+            cast: types::cast(&[of]),
+        });
         members.push(name);
         if cursor.accept_symbol(b')') {
             break;
@@ -234,23 +209,37 @@ fn definitions(cursor: &mut Cursor<'_>, document: Document) -> Result<Relation, 
         }
     }
     let named_until = columns.len();
-    Ok(Relation { feed: Feed::Recordset { document, members }, alias, columns, named_until })
+    Ok(Relation {
+        feed: Feed::Recordset { document, members },
+        alias,
+        columns,
+        named_until,
+    })
 }
 
 /// `(null::t, doc)` after `json_populate_recordset`; `t` has to be the target of the INSERT, so that a
 /// member's value is not changed on the way.
 fn populate(cursor: &mut Cursor<'_>, function: &Name, target: &Name) -> Result<Relation, Reason> {
-    let row = cursor.accept_symbol(b'(') && cursor.accept("null") && cursor.accept_kind(Kind::Typecast);
+    let row =
+        cursor.accept_symbol(b'(') && cursor.accept("null") && cursor.accept_kind(Kind::Typecast);
     let of = if row { cursor.name() } else { None };
     let same = of.is_some_and(|of| {
-        of.name == target.name && (of.schema == target.schema || of.schema.is_none() || target.schema.is_none())
+        of.name == target.name
+            && (of.schema == target.schema || of.schema.is_none() || target.schema.is_none())
     });
     if !same || !cursor.accept_symbol(b',') {
         return Err("another row type");
     }
-    let document = document(cursor).filter(|_| cursor.accept_symbol(b')')).ok_or("document")?;
+    let document = document(cursor)
+        .filter(|_| cursor.accept_symbol(b')'))
+        .ok_or("document")?;
     let (feed, alias) = (Feed::Populate { document }, Some(function.name.clone()));
-    let mut relation = Relation { feed, alias, columns: Vec::new(), named_until: 0 };
+    let mut relation = Relation {
+        feed,
+        alias,
+        columns: Vec::new(),
+        named_until: 0,
+    };
     relation.take_alias(cursor)?;
     Ok(relation)
 }
@@ -261,7 +250,12 @@ fn elements(cursor: &mut Cursor<'_>, function: &Name) -> Result<Relation, Reason
     // The function's result has that name, whatever the alias.
     let columns = vec![Column::new(Some("value".to_owned()), 0)];
     let (feed, alias) = (Feed::Elements { document }, Some(function.name.clone()));
-    let mut relation = Relation { feed, alias, columns, named_until: usize::MAX };
+    let mut relation = Relation {
+        feed,
+        alias,
+        columns,
+        named_until: usize::MAX,
+    };
     relation.take_ordinality(cursor);
     relation.take_alias(cursor)?;
     Ok(relation)
@@ -271,24 +265,18 @@ fn sole_document(cursor: &mut Cursor<'_>) -> Result<Document, Reason> {
     if !cursor.accept_symbol(b'(') {
         return Err("document");
     }
-    document(cursor).filter(|_| cursor.accept_symbol(b')')).ok_or("document")
-}
-
-/// A parameter or literal, with casts between text, json and jsonb.
-fn document(cursor: &mut Cursor<'_>) -> Option<Document> {
-    let (document, casts) = wrapped(cursor, 0, &mut |cursor| match array_leaf(cursor)? {
-        Array::Param(number) => Some(Document::Param(number)),
-        Array::Literal(range) => Some(Document::Literal(range)),
-        _ => None,
-    })?;
-    let plain = |step: &Type| !step.array && matches!(step.base, Base::Text | Base::Scalar);
-    casts.iter().all(plain).then_some(document)
+    document(cursor)
+        .filter(|_| cursor.accept_symbol(b')'))
+        .ok_or("document")
 }
 
 /// `(SELECT doc AS c) p, LATERAL (SELECT names FROM json_to_recordset(p.c) AS _(…)) b`, as PostgREST writes.
 fn payload(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     const REASON: Reason = "FROM a subquery";
-    let mut first = cursor.parentheses().map(|inside| cursor.within(inside)).ok_or(REASON)?;
+    let mut first = cursor
+        .parentheses()
+        .map(|inside| cursor.within(inside))
+        .ok_or(REASON)?;
     if !first.accept("select") {
         return Err(REASON);
     }
@@ -297,11 +285,17 @@ fn payload(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     let column = first.ident().filter(|_| first.at_end());
     cursor.accept("as");
     let alias = cursor.ident();
-    let argument = alias.zip(column).map(|(alias, column)| Name { schema: Some(alias), name: column });
+    let argument = alias.zip(column).map(|(alias, column)| Name {
+        schema: Some(alias),
+        name: column,
+    });
     if argument.is_none() || !cursor.accept_symbol(b',') || !cursor.accept("lateral") {
         return Err(REASON);
     }
-    let mut second = cursor.parentheses().map(|inside| cursor.within(inside)).ok_or(REASON)?;
+    let mut second = cursor
+        .parentheses()
+        .map(|inside| cursor.within(inside))
+        .ok_or(REASON)?;
     let mut relation = body(&mut second, argument, document).ok_or(REASON)?;
     relation.alias = None;
     relation.take_alias(cursor)?;
@@ -317,18 +311,30 @@ fn body(cursor: &mut Cursor<'_>, argument: Option<Name>, document: Document) -> 
     while cursor.accept_symbol(b',') {
         names.push(cursor.ident()?);
     }
-    let function = if cursor.accept("from") { cursor.name()? } else { return None };
+    let function = if cursor.accept("from") {
+        cursor.name()?
+    } else {
+        return None;
+    };
     if !function.is_builtin("json_to_recordset") && !function.is_builtin("jsonb_to_recordset") {
         return None;
     }
     if !cursor.accept_symbol(b'(') || cursor.name() != argument || !cursor.accept_symbol(b')') {
         return None;
     }
-    let mut relation = definitions(cursor, document).ok().filter(|_| cursor.at_end())?;
+    let mut relation = definitions(cursor, document)
+        .ok()
+        .filter(|_| cursor.at_end())?;
     let defined = std::mem::take(&mut relation.columns);
     for name in names {
-        let column = defined.iter().find(|column| column.name.as_ref() == Some(&name))?;
-        relation.columns.push(Column { name: Some(name), index: column.index, cast: column.cast });
+        let column = defined
+            .iter()
+            .find(|column| column.name.as_ref() == Some(&name))?;
+        relation.columns.push(Column {
+            name: Some(name),
+            index: column.index,
+            cast: column.cast,
+        });
     }
     relation.named_until = relation.columns.len();
     Some(relation)
@@ -337,10 +343,13 @@ fn body(cursor: &mut Cursor<'_>, argument: Option<Name>, document: Document) -> 
 impl Relation {
     fn of_arrays(cursor: &mut Cursor<'_>, arguments: Vec<(Array, bool)>) -> Result<Self, Reason> {
         let composite = arguments.iter().position(|(_, scalar)| !scalar);
-        let columns =
-            (0..arguments.len()).map(|at| Column::new(Some("unnest".to_owned()), at)).collect::<Vec<_>>();
+        let columns = (0..arguments.len())
+            .map(|at| Column::new(Some("unnest".to_owned()), at))
+            .collect::<Vec<_>>();
         let mut relation = Self {
-            feed: Feed::Unnest { arrays: arguments.into_iter().map(|(array, _)| array).collect() },
+            feed: Feed::Unnest {
+                arrays: arguments.into_iter().map(|(array, _)| array).collect(),
+            },
             alias: Some("unnest".to_owned()),
             named_until: composite.unwrap_or(usize::MAX),
             columns,
@@ -358,7 +367,11 @@ impl Relation {
     fn take_ordinality(&mut self, cursor: &mut Cursor<'_>) {
         if cursor.accept_all(&["with", "ordinality"]) {
             let name = Some("ordinality".to_owned());
-            self.columns.push(Column { name, index: None, cast: Cast::None });
+            self.columns.push(Column {
+                name,
+                index: None,
+                cast: Cast::None,
+            });
         }
     }
 
@@ -368,7 +381,9 @@ impl Relation {
             return Ok(false);
         }
         // What is no identifier is for the caller to stumble over.
-        let Some(alias) = cursor.ident() else { return Ok(false) };
+        let Some(alias) = cursor.ident() else {
+            return Ok(false);
+        };
         self.alias = Some(alias);
         if !cursor.is_symbol(b'(') {
             return Ok(false);

@@ -1,10 +1,11 @@
 //! `(…), (…)`: the rows of a VALUES, scanned bytewise. The shapes that nearly every cell has are read here,
 //! the others by `cell`. Knows no table.
 
+use super::bytes;
 use super::cell;
 use super::cursor::Cursor;
 use super::insert::{Cast, Cell, CellKind};
-use super::lex::{self, Options};
+use super::lex::Options;
 use super::types::{self, Base};
 use memchr::memchr;
 use std::ops::Range;
@@ -24,7 +25,13 @@ impl<'a> RowScanner<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], rows: Range<usize>, options: Options) -> Self {
         let text = text.get(..rows.end).unwrap_or(text);
-        Self { text, at: rows.start, first: true, broken: false, options }
+        Self {
+            text,
+            at: rows.start,
+            first: true,
+            broken: false,
+            options,
+        }
     }
 
     /// The next row: its range with both parentheses. `cells` is emptied and filled with the row's cells.
@@ -73,7 +80,9 @@ impl<'a> RowScanner<'a> {
 /// Position of the next byte that is neither white space nor in a comment.
 fn blank(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
-        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => lex::skip_blank(text, at).ok(),
+        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => {
+            bytes::skip_blank(text, at).ok()
+        }
         _ => Some(at),
     }
 }
@@ -89,11 +98,11 @@ fn next_cell(text: &[u8], at: usize, options: Options) -> Option<(Cell, usize)> 
     Some((cell, cursor.position()))
 }
 
-/// A literal, parameter, number or keyword that ends right at the `,` or `)`, perhaps with simple casts.
+/// A literal, parameter, number or keyword that ends right at the `,` or `)`, perhaps with simple casts and a space.
 /// `None`: of another shape, which does not mean that it is wrong.
 fn plain(text: &[u8], at: usize, options: Options) -> Option<(Cell, usize)> {
     match text.get(at)? {
-        b'\'' => literal(text, at + 1, options),
+        b'\'' => literal(text, at, options),
         b'$' => parameter(text, at),
         b'-' => number(text, at, at + 1),
         b'0'..=b'9' => number(text, at, at),
@@ -105,23 +114,43 @@ fn plain(text: &[u8], at: usize, options: Options) -> Option<(Cell, usize)> {
     }
 }
 
-fn literal(text: &[u8], start: usize, options: Options) -> Option<(Cell, usize)> {
-    let rest = text.get(start..)?;
-    let length = memchr(b'\'', rest)?;
-    if !options.standard_conforming_strings && memchr(b'\\', rest.get(..length)?).is_some() {
+fn literal(text: &[u8], quote: usize, options: Options) -> Option<(Cell, usize)> {
+    let start = quote + 1;
+    let (mut end, mut doubled) = (start, false);
+    loop {
+        end += memchr(b'\'', text.get(end..)?)?;
+        if text.get(end + 1) != Some(&b'\'') {
+            break;
+        }
+        (end, doubled) = (end + 2, true);
+    }
+    if !options.standard_conforming_strings && memchr(b'\\', text.get(start..end)?).is_some() {
         return None;
     }
-    // A quote that is doubled, or a continuation, is no `,` or `)` and so ends the plain way below.
-    let end = start + length;
-    casts(text, end + 1, CellKind::String, start..end)
+    // A continuation is no end of a cell and so is left to the general way.
+    let (cast, last, next) = casts(text, end + 1)?;
+    let (kind, range) = if doubled {
+        (CellKind::Escaped, quote..last)
+    } else {
+        (CellKind::String, start..end)
+    };
+    Some((Cell { kind, range, cast }, next))
 }
 
 fn parameter(text: &[u8], start: usize) -> Option<(Cell, usize)> {
     let digits = text.get(start + 1..)?;
     let length = digits.iter().position(|byte| !byte.is_ascii_digit())?;
-    let number = lex::parameter(digits.get(..length)?)?;
+    let kind = CellKind::Param(bytes::parameter(digits.get(..length)?)?);
     let end = start + 1 + length;
-    casts(text, end, CellKind::Param(number), start..end)
+    let (cast, _, next) = casts(text, end)?;
+    Some((
+        Cell {
+            kind,
+            range: start..end,
+            cast,
+        },
+        next,
+    ))
 }
 
 fn number(text: &[u8], start: usize, digits: usize) -> Option<(Cell, usize)> {
@@ -131,23 +160,47 @@ fn number(text: &[u8], start: usize, digits: usize) -> Option<(Cell, usize)> {
         dots += usize::from(*byte == b'.');
         !byte.is_ascii_digit() && *byte != b'.'
     })?;
-    let end = digits + length;
-    (length > dots && dots <= 1 && ends(text, end))
-        .then(|| (Cell { kind: CellKind::Number, range: start..end, cast: Cast::None }, end))
+    let plain = length > dots && dots <= 1;
+    if plain {
+        bare(text, CellKind::Number, start..digits + length)
+    } else {
+        None
+    }
 }
 
 fn keyword(text: &[u8], start: usize, keyword: &[u8], kind: CellKind) -> Option<(Cell, usize)> {
-    let end = start + keyword.len();
-    let found = text.get(start..end)?.eq_ignore_ascii_case(keyword) && ends(text, end);
-    found.then(|| (Cell { kind, range: start..end, cast: Cast::None }, end))
+    let range = start..start + keyword.len();
+    let found = text.get(range.clone())?.eq_ignore_ascii_case(keyword);
+    if found { bare(text, kind, range) } else { None }
 }
 
-fn ends(text: &[u8], at: usize) -> bool {
-    matches!(text.get(at), Some(b',' | b')'))
+/// A cell without casts.
+fn bare(text: &[u8], kind: CellKind, range: Range<usize>) -> Option<(Cell, usize)> {
+    let next = cell_end(text, range.end)?;
+    Some((
+        Cell {
+            kind,
+            range,
+            cast: Cast::None,
+        },
+        next,
+    ))
 }
 
-/// `::uuid::text …` with types of one word, then `,` or `)`, perhaps after one space.
-fn casts(text: &[u8], mut at: usize, kind: CellKind, range: Range<usize>) -> Option<(Cell, usize)> {
+/// Position of the `,` or `)` that is here or after one space.
+fn cell_end(text: &[u8], at: usize) -> Option<usize> {
+    let ends = |at: usize| matches!(text.get(at), Some(b',' | b')')).then_some(at);
+    ends(at).or_else(|| {
+        if text.get(at) == Some(&b' ') {
+            ends(at + 1)
+        } else {
+            None
+        }
+    })
+}
+
+/// `::uuid::text …` with types of one word: their sum, the position after them, and that of the cell's end.
+fn casts(text: &[u8], mut at: usize) -> Option<(Cast, usize, usize)> {
     let mut cast = Cast::None;
     while text.get(at) == Some(&b':') {
         if text.get(at + 1) != Some(&b':') {
@@ -158,10 +211,7 @@ fn casts(text: &[u8], mut at: usize, kind: CellKind, range: Range<usize>) -> Opt
         cast = types::then(cast, one_word_type(rest.get(..length)?)?);
         at += 2 + length;
     }
-    if text.get(at) == Some(&b' ') {
-        at += 1;
-    }
-    ends(text, at).then_some((Cell { kind, range, cast }, at))
+    Some((cast, at, cell_end(text, at)?))
 }
 
 fn one_word_type(word: &[u8]) -> Option<Base> {

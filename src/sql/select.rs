@@ -1,6 +1,7 @@
 //! The SELECTs whose rows can be followed into the table: every source row inserted exactly once, and
 //! nothing else reads its columns. What is not surely so is refused with a reason.
 
+use super::argument;
 use super::cell::{self, wrapped};
 use super::cursor::Cursor;
 use super::insert::{self, Array, Cell, CellKind, Insert, Output, Source};
@@ -34,7 +35,11 @@ pub(super) fn source(mut cursor: Cursor<'_>, insert: &Insert) -> Result<Source, 
     }
     if cursor.is("values") {
         let source = insert::values(&mut cursor).ok_or("VALUES")?;
-        return if cursor.at_end() { Ok(source) } else { Err("VALUES with more") };
+        return if cursor.at_end() {
+            Ok(source)
+        } else {
+            Err("VALUES with more")
+        };
     }
     select(&mut cursor, insert)
 }
@@ -47,10 +52,16 @@ fn select(cursor: &mut Cursor<'_>, insert: &Insert) -> Result<Source, Reason> {
             let relation = relation::from_item(cursor, insert)?;
             return outputs::source(cursor, relation, &items, insert);
         }
-        if rows.is_empty() && cursor.at_end() && items.iter().any(|item| calls_unnest(cursor, item)) {
+        if rows.is_empty() && cursor.at_end() && items.iter().any(|item| calls_unnest(cursor, item))
+        {
             return unnest_in_list(cursor, &items);
         }
-        rows.push(items.iter().map(|item| constant(cursor, item)).collect::<Result<Vec<_>, _>>()?);
+        rows.push(
+            items
+                .iter()
+                .map(|item| constant(cursor, item))
+                .collect::<Result<Vec<_>, _>>()?,
+        );
         if cursor.at_end() {
             return Ok(Source::Selects { rows });
         }
@@ -82,7 +93,11 @@ fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Reason> {
         if range.is_empty() || ends_in_distinct(cursor, &range) {
             return Err("select list");
         }
-        let label = if cursor.accept("as") { Some(cursor.ident().ok_or("select list")?) } else { None };
+        let label = if cursor.accept("as") {
+            Some(cursor.ident().ok_or("select list")?)
+        } else {
+            None
+        };
         items.push(Item { range, label });
         if !cursor.accept_symbol(b',') {
             return Ok(items);
@@ -92,24 +107,44 @@ fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Reason> {
 
 /// All of these are reserved words.
 const CLAUSES: [&str; 15] = [
-    "as", "from", "where", "group", "having", "window", "union", "intersect", "except", "order", "limit",
-    "offset", "fetch", "for", "into",
+    "as",
+    "from",
+    "where",
+    "group",
+    "having",
+    "window",
+    "union",
+    "intersect",
+    "except",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "into",
 ];
 
 fn ends_item(cursor: &Cursor<'_>, token: Token) -> bool {
-    CLAUSES.iter().any(|keyword| cursor.token_is(Some(token), keyword))
+    CLAUSES
+        .iter()
+        .any(|keyword| cursor.token_is(Some(token), keyword))
 }
 
 /// `a IS DISTINCT FROM b` is one expression, whose FROM is not the clause.
 fn ends_in_distinct(cursor: &Cursor<'_>, range: &Range<usize>) -> bool {
     let text = cursor.text().get(range.clone()).unwrap_or_default();
-    text.len().checked_sub(8).and_then(|at| text.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(b"distinct"))
+    text.len()
+        .checked_sub(8)
+        .and_then(|at| text.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(b"distinct"))
 }
 
 /// An expression without FROM: its value, or that it is exactly one value.
 fn constant(cursor: &Cursor<'_>, item: &Item) -> Result<Cell, Reason> {
     let mut part = cursor.within(item.range.clone());
-    let cell = cell::cell(&mut part).filter(|_| part.at_end()).ok_or("select list")?;
+    let cell = cell::cell(&mut part)
+        .filter(|_| part.at_end())
+        .ok_or("select list")?;
     if cell.kind == CellKind::Other && !scalar::is_scalar(&cursor.within(item.range.clone())) {
         return Err("function in the select list");
     }
@@ -124,7 +159,11 @@ fn calls_unnest(cursor: &Cursor<'_>, item: &Item) -> bool {
 fn unnest_call(part: &mut Cursor<'_>) -> Option<(Array, types::Types)> {
     wrapped(part, 0, &mut |part| {
         let unnest = part.name()?.is_builtin("unnest") && part.accept_symbol(b'(');
-        let (array, _) = if unnest { relation::array(part)? } else { return None };
+        let (array, _) = if unnest {
+            argument::array(part)?
+        } else {
+            return None;
+        };
         part.accept_symbol(b')').then_some(array)
     })
     .filter(|_| part.at_end())
@@ -135,12 +174,19 @@ fn unnest_in_list(cursor: &Cursor<'_>, items: &[Item]) -> Result<Source, Reason>
     let (mut arrays, mut outputs) = (Vec::new(), Vec::new());
     for item in items {
         if let Some((array, casts)) = unnest_call(&mut cursor.within(item.range.clone())) {
-            outputs.push(Output::Column { index: arrays.len(), cast: types::cast(&casts) });
+            outputs.push(Output::Column {
+                index: arrays.len(),
+                cast: types::cast(&casts),
+            });
             arrays.push(array);
             continue;
         }
         let cell = constant(cursor, item)?;
-        outputs.push(if cell.kind == CellKind::Other { Output::Other } else { Output::Constant(cell) });
+        outputs.push(if cell.kind == CellKind::Other {
+            Output::Other
+        } else {
+            Output::Constant(cell)
+        });
     }
     Ok(Source::Unnest { arrays, outputs })
 }
@@ -176,7 +222,10 @@ pub(super) fn reason(cursor: &Cursor<'_>) -> Reason {
     if cursor.is_symbol(b',') {
         return "several FROM items";
     }
-    REASONS.iter().find(|(keyword, _)| cursor.is(keyword)).map_or("not understood", |(_, reason)| reason)
+    REASONS
+        .iter()
+        .find(|(keyword, _)| cursor.is(keyword))
+        .map_or("not understood", |(_, reason)| reason)
 }
 
 #[cfg(test)]

@@ -85,7 +85,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn pieces(text: &str) -> Vec<&str> {
-        statements(text.as_bytes(), Options::default()).map(|range| &text[range]).collect()
+        statements(text.as_bytes(), Options::default())
+            .map(|range| &text[range])
+            .collect()
     }
 
     #[test]
@@ -94,26 +96,47 @@ mod tests {
             ("", vec![]),
             (" ;; -- nothing\n ; /* ; */", vec![]),
             ("select 1", vec!["select 1"]),
-            ("begin; insert into t values (';'); commit;", vec!["begin", "insert into t values (';')", "commit"]),
-            ("select ';' -- ;\n, \"a;b\", $$;$$, E'\\';' ; select 2 ", vec![
-                "select ';' -- ;\n, \"a;b\", $$;$$, E'\\';'",
-                "select 2",
-            ]),
-            ("create rule r as on insert to t do also (delete from a; delete from b); select 1", vec![
-                "create rule r as on insert to t do also (delete from a; delete from b)",
-                "select 1",
-            ]),
-            ("create function f() returns int language sql begin atomic select 1; select case when true then 2 end; end; select 3", vec![
-                "create function f() returns int language sql begin atomic select 1; select case when true then 2 end; end",
-                "select 3",
-            ]),
-            ("create or replace procedure p() BEGIN ATOMIC insert into t values (1); select 1 as end; END ; select 3", vec![
-                "create or replace procedure p() BEGIN ATOMIC insert into t values (1); select 1 as end; END",
-                "select 3",
-            ]),
-            ("create table begin (atomic int); select 1", vec!["create table begin (atomic int)", "select 1"]),
-            ("begin; select case when a then 1 end; end", vec!["begin", "select case when a then 1 end", "end"]),
-            ("select 1; select 'open; select 2", vec!["select 1", "select 'open; select 2"]),
+            (
+                "begin; insert into t values (';'); commit;",
+                vec!["begin", "insert into t values (';')", "commit"],
+            ),
+            (
+                "select ';' -- ;\n, \"a;b\", $$;$$, E'\\';' ; select 2 ",
+                vec!["select ';' -- ;\n, \"a;b\", $$;$$, E'\\';'", "select 2"],
+            ),
+            (
+                "create rule r as on insert to t do also (delete from a; delete from b); select 1",
+                vec![
+                    "create rule r as on insert to t do also (delete from a; delete from b)",
+                    "select 1",
+                ],
+            ),
+            (
+                "create function f() returns int language sql begin atomic select 1; select case when true then 2 end; end; select 3",
+                vec![
+                    "create function f() returns int language sql begin atomic select 1; select case when true then 2 end; end",
+                    "select 3",
+                ],
+            ),
+            (
+                "create or replace procedure p() BEGIN ATOMIC insert into t values (1); select 1 as end; END ; select 3",
+                vec![
+                    "create or replace procedure p() BEGIN ATOMIC insert into t values (1); select 1 as end; END",
+                    "select 3",
+                ],
+            ),
+            (
+                "create table begin (atomic int); select 1",
+                vec!["create table begin (atomic int)", "select 1"],
+            ),
+            (
+                "begin; select case when a then 1 end; end",
+                vec!["begin", "select case when a then 1 end", "end"],
+            ),
+            (
+                "select 1; select 'open; select 2",
+                vec!["select 1", "select 'open; select 2"],
+            ),
             ("(select 1; select 2); x", vec!["(select 1; select 2)", "x"]),
         ] {
             assert_eq!(pieces(text), expected, "{text}");
@@ -128,7 +151,13 @@ mod tests {
     }
 
     fn count_of(text: &[u8], on: bool) -> usize {
-        statements(text, Options { standard_conforming_strings: on }).count()
+        statements(
+            text,
+            Options {
+                standard_conforming_strings: on,
+            },
+        )
+        .count()
     }
 
     proptest! {

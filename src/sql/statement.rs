@@ -7,17 +7,6 @@ use super::name::{Ident, Name};
 use super::{copy, ddl, dml, setting, transaction, with};
 use std::ops::Range;
 
-impl Statement {
-    /// The INSERTs whose rows can be looked at, in the order in which they run.
-    #[must_use]
-    pub fn inserts(&self) -> Option<&[Insert]> {
-        match self {
-            Self::Insert(inserts) | Self::Mixed { inserts, .. } => Some(inserts),
-            _ => None,
-        }
-    }
-}
-
 /// Facts of one statement. Ranges are byte positions in the whole text given to [`classify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
@@ -212,21 +201,37 @@ pub enum ForceColumns {
     Some(Vec<Ident>),
 }
 
-/// The facts of the one statement in `text[range]`. What is not surely understood is
+impl Statement {
+    /// The INSERTs whose rows can be looked at, in the order in which they run.
+    #[must_use]
+    pub fn inserts(&self) -> Option<&[Insert]> {
+        match self {
+            Self::Insert(inserts) | Self::Mixed { inserts, .. } => Some(inserts),
+            _ => None,
+        }
+    }
+}
+
+/// The facts of the one statement in `text[range]`, with or without `;` at its end. What is not surely understood is
 /// [`Statement::Unknown`]; what Postgres would refuse may be anything.
 #[must_use]
 pub fn classify(text: &[u8], range: Range<usize>, options: Options) -> Statement {
     let mut cursor = Cursor::new(text, range, options);
-    if cursor.is_symbol(b';') && cursor.peek_second().is_none() {
+    let Some(first) = cursor.peek() else {
         return Statement::Empty;
-    }
-    let Some(first) = cursor.peek() else { return Statement::Empty };
+    };
     let mut keyword = [0; LONGEST_KEYWORD];
-    let Some(keyword) = folded(cursor.bytes(first), &mut keyword) else { return Statement::Unknown };
+    let Some(keyword) = folded(cursor.bytes(first), &mut keyword) else {
+        return Statement::Unknown;
+    };
     let statement = match first.kind {
         Kind::Symbol(b'(') => with::reading(&cursor),
-        Kind::Word if matches!(keyword, b"select" | b"values" | b"table" | b"with") => with::reading(&cursor),
-        Kind::Word if matches!(keyword, b"insert" | b"update" | b"delete" | b"merge") => with::reading(&cursor),
+        Kind::Word if matches!(keyword, b"select" | b"values" | b"table" | b"with") => {
+            with::reading(&cursor)
+        }
+        Kind::Word if matches!(keyword, b"insert" | b"update" | b"delete" | b"merge") => {
+            with::reading(&cursor)
+        }
         Kind::Word => {
             cursor.advance();
             command(keyword, &mut cursor)
@@ -255,7 +260,10 @@ fn command(keyword: &[u8], cursor: &mut Cursor<'_>) -> Option<Statement> {
         b"end" => transaction::end(cursor),
         b"rollback" => transaction::rollback(cursor),
         b"abort" => transaction::abort(cursor),
-        b"savepoint" => cursor.ident().filter(|_| cursor.at_end()).map(Statement::Savepoint),
+        b"savepoint" => cursor
+            .ident()
+            .filter(|_| cursor.at_end())
+            .map(Statement::Savepoint),
         b"release" => transaction::savepoint(cursor).map(Statement::Release),
         b"prepare" => prepare(cursor),
         b"execute" => execute(cursor),
@@ -266,26 +274,36 @@ fn command(keyword: &[u8], cursor: &mut Cursor<'_>) -> Option<Statement> {
         b"truncate" => dml::truncate(cursor),
         b"explain" => explain(cursor),
         b"create" => ddl::create(cursor),
-        b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" | b"import"
-        | b"refresh" | b"reindex" | b"cluster" => Some(Statement::Ddl),
+        b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"security" | b"reassign"
+        | b"import" | b"refresh" | b"reindex" | b"cluster" => Some(Statement::Ddl),
         b"do" | b"call" => Some(Statement::Opaque),
         b"fetch" | b"move" => Some(Statement::Fetch),
         b"discard" => discard(cursor),
-        b"show" | b"listen" | b"unlisten" | b"notify" | b"lock" | b"declare" | b"close" | b"checkpoint"
-        | b"vacuum" | b"analyze" | b"analyse" => Some(Statement::Harmless),
+        b"show" | b"listen" | b"unlisten" | b"notify" | b"lock" | b"declare" | b"close"
+        | b"checkpoint" | b"vacuum" | b"analyze" | b"analyse" => Some(Statement::Harmless),
         _ => None,
     }
 }
 
 fn prepare(cursor: &mut Cursor<'_>) -> Option<Statement> {
-    if cursor.is("transaction") && cursor.peek_second().is_some_and(|token| matches!(token.kind, Kind::String(_))) {
+    if cursor.is("transaction")
+        && cursor
+            .peek_second()
+            .is_some_and(|token| matches!(token.kind, Kind::String(_)))
+    {
         cursor.advance();
         return transaction::prepare(cursor);
     }
     let name = cursor.ident()?;
     let types = arguments(cursor)?;
-    let types = types.into_iter().map(|range| cursor.text().get(range).map(String::from_utf8_lossy));
-    let types = types.collect::<Option<Vec<_>>>()?.into_iter().map(String::from).collect();
+    let types = types
+        .into_iter()
+        .map(|range| cursor.text().get(range).map(String::from_utf8_lossy));
+    let types = types
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .map(String::from)
+        .collect();
     let body = body(cursor.accept("as"), cursor)?;
     Some(Statement::Prepare { name, types, body })
 }
@@ -293,7 +311,9 @@ fn prepare(cursor: &mut Cursor<'_>) -> Option<Statement> {
 fn execute(cursor: &mut Cursor<'_>) -> Option<Statement> {
     let name = cursor.ident()?;
     let arguments = arguments(cursor)?;
-    cursor.at_end().then_some(Statement::Execute { name, arguments })
+    cursor
+        .at_end()
+        .then_some(Statement::Execute { name, arguments })
 }
 
 /// `[(a, b, …)]`; nothing is no argument.
@@ -322,13 +342,20 @@ fn deallocate(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if cursor.peek_second().is_some() {
         cursor.accept("prepare");
     }
-    let statement =
-        if cursor.accept("all") { Statement::DeallocateAll } else { Statement::Deallocate(cursor.ident()?) };
+    let statement = if cursor.accept("all") {
+        Statement::DeallocateAll
+    } else {
+        Statement::Deallocate(cursor.ident()?)
+    };
     cursor.at_end().then_some(statement)
 }
 
 fn discard(cursor: &mut Cursor<'_>) -> Option<Statement> {
-    let statement = if cursor.accept("all") { Statement::DiscardAll } else { Statement::DiscardOther };
+    let statement = if cursor.accept("all") {
+        Statement::DiscardAll
+    } else {
+        Statement::DiscardOther
+    };
     if statement == Statement::DiscardOther {
         cursor.ident()?;
     }
@@ -362,7 +389,10 @@ fn explain_options(cursor: &mut Cursor<'_>) -> Option<bool> {
             // What is not known to be "no" may be "yes".
             let value = cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
             let value = cursor.text().get(value)?.to_ascii_lowercase();
-            analyze = !matches!(value.as_slice(), b"false" | b"off" | b"0" | b"'false'" | b"'off'" | b"'0'");
+            analyze = !matches!(
+                value.as_slice(),
+                b"false" | b"off" | b"0" | b"'false'" | b"'off'" | b"'0'"
+            );
         } else {
             cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
         }

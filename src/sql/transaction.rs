@@ -9,8 +9,18 @@ use super::statement::Statement;
 /// After `BEGIN`, or after `START`.
 pub(super) fn begin(cursor: &mut Cursor<'_>, start: bool) -> Option<Statement> {
     const MODES: [&str; 12] = [
-        "isolation", "level", "serializable", "repeatable", "read", "committed", "uncommitted", "write",
-        "only", "not", "deferrable", "snapshot",
+        "isolation",
+        "level",
+        "serializable",
+        "repeatable",
+        "read",
+        "committed",
+        "uncommitted",
+        "write",
+        "only",
+        "not",
+        "deferrable",
+        "snapshot",
     ];
     let transaction = cursor.accept("transaction") || !start && cursor.accept("work");
     if start && !transaction {
@@ -33,7 +43,9 @@ pub(super) fn commit(cursor: &mut Cursor<'_>) -> Option<Statement> {
 /// After `END`.
 pub(super) fn end(cursor: &mut Cursor<'_>) -> Option<Statement> {
     work(cursor);
-    Some(Statement::Commit { chain: chain(cursor)? })
+    Some(Statement::Commit {
+        chain: chain(cursor)?,
+    })
 }
 
 /// After `ROLLBACK`.
@@ -53,7 +65,9 @@ pub(super) fn rollback(cursor: &mut Cursor<'_>) -> Option<Statement> {
 /// After `ABORT`.
 pub(super) fn abort(cursor: &mut Cursor<'_>) -> Option<Statement> {
     work(cursor);
-    Some(Statement::Rollback { chain: chain(cursor)? })
+    Some(Statement::Rollback {
+        chain: chain(cursor)?,
+    })
 }
 
 /// `[SAVEPOINT] name` to the end.

@@ -20,10 +20,11 @@ CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = int8, RIGHTARG = 
 CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = text, RIGHTARG = text);
 CREATE OPERATOR hostile.<> (FUNCTION = hostile.equal, LEFTARG = oid, RIGHTARG = oid);
 CREATE OPERATOR hostile.<> (FUNCTION = hostile.equal, LEFTARG = "char", RIGHTARG = "char");
+CREATE FUNCTION hostile.equal(int2, int4) RETURNS bool LANGUAGE sql AS $$ SELECT hostile.trap() $$;
 CREATE OPERATOR hostile.> (FUNCTION = hostile.equal, LEFTARG = int2, RIGHTARG = int4);
 CREATE OPERATOR hostile.> (FUNCTION = hostile.equal, LEFTARG = int2, RIGHTARG = int2);
 CREATE OPERATOR hostile.~ (FUNCTION = hostile.equal, LEFTARG = text, RIGHTARG = text);
-CREATE FUNCTION hostile.now() RETURNS timestamptz LANGUAGE sql AS $$ SELECT clock_timestamp() $$;
+CREATE FUNCTION hostile.transaction_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT clock_timestamp() $$;
 CREATE FUNCTION hostile.length(text) RETURNS int LANGUAGE sql AS $$ SELECT hostile.trap()::int $$;
 CREATE FUNCTION hostile.count() RETURNS int LANGUAGE sql AS $$ SELECT hostile.trap()::int $$;
 CREATE FUNCTION hostile.json_build_object(text, text) RETURNS json LANGUAGE sql AS $$ SELECT hostile.trap()::text::json $$;
@@ -37,5 +38,5 @@ CREATE TYPE hostile.int8 AS ENUM ('nothing');
 CREATE TYPE hostile.name AS ENUM ('nothing');
 CREATE TYPE hostile.oid AS ENUM ('nothing');
 CREATE TYPE hostile.regclass AS ENUM ('nothing');
--- Its default is hostile.now(), which prints as now() on a path where hostile comes first.
-CREATE TABLE hostile.clocked (id uuid PRIMARY KEY, at timestamptz NOT NULL DEFAULT hostile.now());
+-- Its default is hostile.transaction_timestamp(), which prints as transaction_timestamp() on a path where hostile comes first.
+CREATE TABLE hostile.clocked (id uuid PRIMARY KEY, at timestamptz NOT NULL DEFAULT hostile.transaction_timestamp());

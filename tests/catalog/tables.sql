@@ -1,6 +1,7 @@
--- One table, view or function for every verdict of the catalog. Loaded by psql into a fresh database.
+-- One table, view or function for every verdict of the catalog. Loaded by psql into a fresh database
+-- of Postgres 15 or later.
 CREATE EXTENSION citext;
-CREATE EXTENSION pgcrypto;
+CREATE EXTENSION pg_trgm;
 
 -- Kinds of keys
 CREATE DOMAIN uuid_domain AS uuid;
@@ -22,6 +23,7 @@ CREATE TABLE without_key (id uuid, note text);
 CREATE TABLE "Odd Schema" (id uuid PRIMARY KEY);
 CREATE SCHEMA "Sales";
 CREATE TABLE "Sales"."Order ""1""" ("Id" uuid PRIMARY KEY, "select" text);
+CREATE TABLE "Sales"."odd ""one""" (id uuid PRIMARY KEY DEFERRABLE);
 CREATE TABLE "Sales"."user" (id uuid PRIMARY KEY);
 
 -- Defaults
@@ -56,7 +58,7 @@ CREATE TABLE defaults (
 );
 
 -- Indexes that are left alone
-CREATE TABLE deferrable (id uuid PRIMARY KEY DEFERRABLE INITIALLY IMMEDIATE);
+CREATE TABLE deferred (id uuid PRIMARY KEY DEFERRABLE INITIALLY IMMEDIATE);
 CREATE TABLE partial (id uuid, live bool);
 CREATE UNIQUE INDEX partial_index ON partial (id) WHERE live;
 CREATE TABLE expression (id uuid, name text);
@@ -66,8 +68,10 @@ CREATE UNIQUE INDEX invalid_index ON invalid (id);
 UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'invalid_index'::regclass;
 CREATE TABLE generated (a text, id uuid GENERATED ALWAYS AS (md5(a)::uuid) STORED PRIMARY KEY);
 CREATE TABLE not_distinct (tenant uuid, id uuid, UNIQUE NULLS NOT DISTINCT (tenant, id));
-CREATE COLLATION without_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE COLLATION without_case (provider = libc, locale = 'C');
 CREATE TABLE collated (id text COLLATE without_case PRIMARY KEY);
+-- By hand, since a server may be built without ICU.
+UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'without_case';
 CREATE TABLE excluded (id uuid, EXCLUDE USING btree (id WITH =));
 
 -- Foreign keys
@@ -154,7 +158,7 @@ CREATE TABLE noisy_default (id uuid PRIMARY KEY, n int DEFAULT noisy());
 CREATE TABLE noisy_checked (id uuid PRIMARY KEY, n int CHECK (noisy_check(n)));
 CREATE TABLE noisy_typed (id uuid PRIMARY KEY, n noisy_domain);
 CREATE TABLE noisy_operator (id uuid PRIMARY KEY, n int CHECK (n === 1));
-CREATE TABLE crypto_default (id uuid PRIMARY KEY, salt text DEFAULT gen_salt('md5'));
+CREATE TABLE known_default (id uuid PRIMARY KEY, n real DEFAULT set_limit(0.3));
 CREATE VIEW noisy_view AS SELECT noisy() AS n;
 CREATE VIEW noisy_view_again AS SELECT n FROM noisy_view;
 CREATE VIEW quiet_view AS SELECT fixed() AS n;
@@ -182,3 +186,12 @@ CREATE TABLE two.homonym (id uuid PRIMARY KEY);
 CREATE TABLE two.only_here (id uuid PRIMARY KEY);
 CREATE TABLE two.columns (id uuid PRIMARY KEY);
 CREATE TABLE two.pg_class (id uuid PRIMARY KEY);
+
+-- What only Postgres 18 has
+SELECT current_setting('server_version_num')::int >= 180000 AS modern \gset
+\if :modern
+CREATE EXTENSION btree_gist;
+CREATE TABLE temporal (id uuid, during daterange, PRIMARY KEY (id, during WITHOUT OVERLAPS));
+CREATE TABLE virtual (id uuid DEFAULT uuidv7() PRIMARY KEY, a int, b int GENERATED ALWAYS AS (a * 2) VIRTUAL);
+CREATE TABLE not_enforced (id uuid PRIMARY KEY, tree uuid REFERENCES tree NOT ENFORCED);
+\endif

@@ -1,0 +1,42 @@
+//! The real binary in front of a real Postgres: one module a behaviour, one server for all of them.
+
+mod support;
+
+#[path = "integration/copy.rs"]
+mod copy;
+#[path = "integration/corpus.rs"]
+mod corpus;
+#[path = "integration/cuts.rs"]
+mod cuts;
+#[path = "integration/deaths.rs"]
+mod deaths;
+#[path = "integration/differential.rs"]
+mod differential;
+#[path = "integration/encodings.rs"]
+mod encodings;
+#[path = "integration/expect.rs"]
+mod expect;
+#[path = "integration/generator.rs"]
+mod generator;
+#[path = "integration/harmless.rs"]
+mod harmless;
+#[path = "integration/hostile.rs"]
+mod hostile;
+#[path = "integration/journal.rs"]
+mod journal;
+#[path = "integration/pipelines.rs"]
+mod pipelines;
+#[path = "integration/reference.rs"]
+mod reference;
+#[path = "integration/references.rs"]
+mod references;
+#[path = "integration/rust_driver.rs"]
+mod rust_driver;
+#[path = "integration/saved.rs"]
+mod saved;
+#[path = "integration/scenario.rs"]
+mod scenario;
+#[path = "integration/tools.rs"]
+mod tools;
+#[path = "integration/transparent.rs"]
+mod transparent;

@@ -1,0 +1,195 @@
+//! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it by its process id.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Database, Wire};
+
+/// How long the binary may take to listen, and a fate to be written.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The end of stderr that a failing test shows, in bytes.
+const SHOWN: usize = 16 << 10;
+
+/// A running proxy. Ends when dropped.
+pub struct Proxy {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    database: String,
+    journal: PathBuf,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    _directory: TempDir,
+}
+
+/// The binary under test: what cargo built, or `UNTWIN_TEST_BIN` to test another build.
+pub fn binary() -> PathBuf {
+    std::env::var_os("UNTWIN_TEST_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_untwin")),
+        PathBuf::from,
+    )
+}
+
+impl Proxy {
+    /// In front of a database, with its defaults.
+    pub fn before(database: &Database) -> Proxy {
+        Self::with(database, &[])
+    }
+
+    /// In front of a database, with more arguments.
+    pub fn with(database: &Database, arguments: &[&str]) -> Proxy {
+        Self::start(database.address, &database.name, arguments)
+    }
+
+    /// In front of an address where a server may or may not listen.
+    pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
+        let directory = TempDir::new().expect("a temporary directory");
+        let journal = directory.path().join("journal.jsonl");
+        let mut child = Command::new(binary())
+            .args([
+                "--upstream",
+                &format!("postgres://{upstream}"),
+                "--listen",
+                "127.0.0.1:0",
+                "--journal",
+            ])
+            .arg(&journal)
+            .args(arguments)
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let stderr = collect(child.stderr.take().expect("stderr was piped"));
+        let said = listening_line(child.stdout.take().expect("stdout was piped"));
+        let database = database.to_owned();
+        let none = SocketAddr::from(([127, 0, 0, 1], 0));
+        // Owned from here on, so that a failure below ends the process too.
+        let mut proxy = Proxy {
+            child,
+            address: none,
+            database,
+            journal,
+            stderr,
+            _directory: directory,
+        };
+        let said = said.unwrap_or_else(|| panic!("untwin does not listen: {}", proxy.stderr()));
+        proxy.address = said;
+        proxy
+    }
+
+    /// A connection through the proxy to its database.
+    pub fn connect(&self) -> Wire {
+        Wire::open(
+            self.address,
+            &[("user", "postgres"), ("database", &self.database)],
+        )
+        .unwrap_or_else(|error| panic!("no connection through untwin: {error}\n{}", self.stderr()))
+        .0
+    }
+
+    /// What it wrote to stderr, the end of it.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.lock().expect("no reader panics")).into_owned()
+    }
+
+    /// Whether the process is still there.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The path of the journal.
+    pub fn journal_path(&self) -> &Path {
+        &self.journal
+    }
+
+    /// The journal as it is now: records in order, each with its last fate.
+    pub fn journal(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.journal).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        merge(whole.lines().map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        }))
+    }
+
+    /// The journal once no record is pending any more; panics with it after twenty seconds.
+    pub fn settled_journal(&self) -> Vec<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let records = self.journal();
+            if records.iter().all(|record| record["fate"] != "pending") {
+                return records;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "fates stay pending: {records:#?}\n{}",
+                self.stderr()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("untwin wrote: {}", self.stderr());
+        }
+    }
+}
+
+/// A line with an `action` is a record; a line with the `id` of one and no action is news of its fate.
+fn merge(lines: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut records: Vec<Value> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for line in lines {
+        let id = line["id"].to_string();
+        if line.get("action").is_some() {
+            places.insert(id, records.len());
+            records.push(line);
+        } else if let Some(place) = places.get(&id) {
+            records[*place]["fate"] = line["fate"].clone();
+        }
+    }
+    records
+}
+
+/// The address in `DATABASE_URL=postgres://…`, if the process says it in time.
+fn listening_line(stdout: impl Read + Send + 'static) -> Option<SocketAddr> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if let Some(address) = line.strip_prefix("DATABASE_URL=postgres://") {
+                let _ = sender.send(address.trim_end_matches('/').parse());
+            }
+        }
+    });
+    receiver.recv_timeout(PATIENCE).ok()?.ok()
+}
+
+/// Keeps the end of a stream while it is read to its end, so that the writer never blocks.
+fn collect(mut stream: impl Read + Send + 'static) -> Arc<Mutex<Vec<u8>>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(read @ 1..) = stream.read(&mut chunk) {
+            let mut kept = shared.lock().expect("no reader panics");
+            kept.extend(&chunk[..read]);
+            let surplus = kept.len().saturating_sub(SHOWN);
+            kept.drain(..surplus);
+        }
+    });
+    kept
+}
