@@ -39,15 +39,15 @@ pub async fn tell(postgres: SocketAddr, untwin: &Untwin) -> Result<bool> {
     print_rows(&stored_through);
 
     println!("3. What untwin wrote down:\n");
-    let log = untwin.log().await?;
-    print_log(&log);
+    let journal = untwin.journal().await?;
+    print_journal(&journal);
 
     let seen = Observed {
         direct,
         stored_directly,
         through,
         stored_through,
-        log,
+        journal,
     };
     let differences = verdict::differences(&seen);
     conclude(&differences, start);
@@ -64,8 +64,8 @@ pub fn invite(untwin: &Untwin) {
         addr.port()
     );
     println!(
-        "untwin's log, one JSON object a line: {}",
-        untwin.log_path().display()
+        "untwin's journal, one JSON object a line: {}",
+        untwin.journal_path().display()
     );
     println!("Ctrl-C ends both and removes their data.");
 }
@@ -95,7 +95,7 @@ fn print_rows(rows: &[Row]) {
     println!("{}", print::table(["id", "v", "src"], &cells));
 }
 
-fn print_log(log: &[Rewrite]) {
+fn print_journal(journal: &[Rewrite]) {
     let cells = |rewrite: &Rewrite| {
         [
             format!("{}.{}", rewrite.table, rewrite.column),
@@ -105,7 +105,7 @@ fn print_log(log: &[Rewrite]) {
             rewrite.fate.clone(),
         ]
     };
-    let cells: Vec<[String; 5]> = log.iter().map(cells).collect();
+    let cells: Vec<[String; 5]> = journal.iter().map(cells).collect();
     println!(
         "{}",
         print::table(["key", "row", "sent", "stored", "fate"], &cells)

@@ -20,14 +20,14 @@ use uuid::Uuid;
 use crate::embedded::temporary_directory;
 use crate::verdict::Rewrite;
 
-/// How long after a COMMIT the log may still call the transaction pending.
+/// How long after a COMMIT the journal may still call the transaction pending.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// untwin on a free loopback port, with its log in a temporary directory. Dropped, it takes its clients'
+/// untwin on a free loopback port, with its journal in a temporary directory. Dropped, it takes its clients'
 /// connections with it, so that the server behind it has none left.
 pub struct Untwin {
     addr: SocketAddr,
-    log: PathBuf,
+    journal: PathBuf,
     _sessions: Sessions,
     _directory: TempDir,
 }
@@ -36,8 +36,8 @@ impl Untwin {
     /// Listens, in front of the server at `postgres`, with untwin's own defaults.
     pub async fn start(postgres: SocketAddr) -> Result<Self> {
         let directory = temporary_directory()?;
-        let log = directory.path().join("journal.jsonl");
-        let config = config(postgres, &log)?;
+        let path = directory.path().join("journal.jsonl");
+        let config = config(postgres, &path)?;
         let journal = Journal::open(&config.journal)?;
         let sessions = Sessions::new()?;
         let binding = Proxy::bind(config.proxy(), journal, Arc::default());
@@ -48,7 +48,7 @@ impl Untwin {
         sessions.handle.spawn(proxy.serve(std::future::pending()));
         Ok(Self {
             addr,
-            log,
+            journal: path,
             _sessions: sessions,
             _directory: directory,
         })
@@ -59,16 +59,16 @@ impl Untwin {
         self.addr
     }
 
-    /// The file of its log.
-    pub fn log_path(&self) -> &Path {
-        &self.log
+    /// The file of its journal.
+    pub fn journal_path(&self) -> &Path {
+        &self.journal
     }
 
-    /// The rewrites in the log, once what became of each is known.
-    pub async fn log(&self) -> Result<Vec<Rewrite>> {
+    /// The rewrites in the journal, once what became of each is known.
+    pub async fn journal(&self) -> Result<Vec<Rewrite>> {
         let deadline = Instant::now() + SETTLED_WITHIN;
         loop {
-            let records = records(&self.log)?;
+            let records = records(&self.journal)?;
             let settled = records.iter().all(|record| record.fate != Fate::Pending);
             if settled || Instant::now() > deadline {
                 return Ok(records.iter().map(Rewrite::from).collect());
@@ -105,19 +105,19 @@ impl Drop for Sessions {
     }
 }
 
-fn config(postgres: SocketAddr, log: &Path) -> Result<Config> {
+fn config(postgres: SocketAddr, journal: &Path) -> Result<Config> {
     let settings = Settings {
         upstream: Some(format!("postgres://{postgres}").parse()?),
         listen: Some("127.0.0.1:0".parse()?),
-        journal: Some(log.to_owned()),
+        journal: Some(journal.to_owned()),
         ..Settings::default()
     };
     Ok(Config::compose(settings.over(Settings::defaults()))?)
 }
 
-fn records(log: &Path) -> Result<Vec<Record>> {
+fn records(journal: &Path) -> Result<Vec<Record>> {
     let mut records = Vec::new();
-    for entry in Reader::open(log, Filter::default())? {
+    for entry in Reader::open(journal, Filter::default())? {
         if let Entry::Record(record) = entry? {
             records.push(*record);
         }

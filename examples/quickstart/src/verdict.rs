@@ -13,10 +13,10 @@ pub struct Observed {
     pub stored_directly: Vec<Row>,
     pub through: Outcome,
     pub stored_through: Vec<Row>,
-    pub log: Vec<Rewrite>,
+    pub journal: Vec<Rewrite>,
 }
 
-/// A record of the rewrite log, as text.
+/// A record of the journal, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
     pub table: String,
@@ -66,10 +66,10 @@ pub fn differences(seen: &Observed) -> Vec<String> {
         format!("all rows should be stored, each with a key of its own: {stored:?}"),
     );
 
-    let log = &seen.log;
+    let journal = &seen.journal;
     must(
-        log_agrees(log, stored),
-        format!("the log should hold the one rewrite that the table shows: {log:?}"),
+        journal_agrees(journal, stored),
+        format!("the journal should hold the one rewrite that the table shows: {journal:?}"),
     );
     differences
 }
@@ -90,8 +90,8 @@ fn all_stored(stored: &[Row]) -> bool {
     stored.len() == sent.len() && keys.len() == sent.len() && stored.iter().zip(&sent).all(as_sent)
 }
 
-fn log_agrees(log: &[Rewrite], stored: &[Row]) -> bool {
-    let ([rewrite], Some(twin)) = (log, stored.last()) else {
+fn journal_agrees(journal: &[Rewrite], stored: &[Row]) -> bool {
+    let ([rewrite], Some(twin)) = (journal, stored.last()) else {
         return false;
     };
     let expected = Rewrite {
@@ -156,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn the_log_must_name_the_key_that_is_in_the_table() {
+    fn the_journal_must_name_the_key_that_is_in_the_table() {
         let stored = stored([batch::SHARED_KEY, batch::OTHER_KEY, FRESH]);
-        assert!(log_agrees(&[rewrite()], &stored));
+        assert!(journal_agrees(&[rewrite()], &stored));
         let other_key = Rewrite {
             new: batch::OTHER_KEY.into(),
             ..rewrite()
@@ -173,7 +173,7 @@ mod tests {
             vec![other_key],
             vec![pending],
         ] {
-            assert!(!log_agrees(&wrong, &stored), "{wrong:?}");
+            assert!(!journal_agrees(&wrong, &stored), "{wrong:?}");
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
             stored_directly: vec![],
             through: Outcome::Committed,
             stored_through: stored([batch::SHARED_KEY, batch::OTHER_KEY, FRESH]),
-            log: vec![rewrite()],
+            journal: vec![rewrite()],
         };
         let [difference] = &differences(&seen)[..] else {
             panic!("one difference")
