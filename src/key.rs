@@ -88,6 +88,39 @@ pub fn parse_in_text(text: &[u8]) -> Option<u128> {
     }
 }
 
+/// Every UUID spelled anywhere in the bytes, in any spelling, and not part of a longer run of hex digits.
+pub fn find_all(bytes: &[u8]) -> impl Iterator<Item = u128> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let rest = bytes.get(at..)?;
+            if let Some((value, length)) = starts_with_key(rest) {
+                at += length;
+                return Some(value);
+            }
+            // On to the next place where a run of digits begins.
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+            at += digits.max(1);
+        }
+        None
+    })
+}
+
+/// The UUID at the start of the bytes and the length of its spelling, braces aside.
+fn starts_with_key(bytes: &[u8]) -> Option<(u128, usize)> {
+    let mut digits = 0;
+    let last = bytes.iter().take(MOST_DIGITS_AND_HYPHENS).position(|byte| {
+        digits += usize::from(byte.is_ascii_hexdigit());
+        digits == 32 || !byte.is_ascii_hexdigit() && *byte != b'-'
+    })?;
+    let value = parse(bytes.get(..=last)?)?;
+    let ends = !bytes.get(last + 1).is_some_and(u8::is_ascii_hexdigit);
+    ends.then_some((value, last + 1))
+}
+
+/// 32 digits in groups of four.
+const MOST_DIGITS_AND_HYPHENS: usize = 39;
+
 /// The version nibble, 0 to 15.
 #[must_use]
 pub fn version(value: u128) -> u8 {
@@ -195,6 +228,13 @@ mod tests {
             overwrite(&mut bytes, fresh);
             assert_eq!(String::from_utf8(bytes).unwrap(), new);
         }
+    }
+
+    #[test]
+    fn finds_keys_in_any_text() {
+        let text = b"WHERE id = '{ABCDEF00-1111-4111-8111-111111111111}' OR id IN (x'ff', 'id-abcdef00111141118111111111111111') -- 1-2";
+        assert_eq!(find_all(text).collect::<Vec<_>>(), [K, K]);
+        assert_eq!(find_all(b"abcdef001111411181111111111111112 - 12").count(), 0);
     }
 
     #[test]

@@ -128,7 +128,10 @@ impl Source {
 
     /// Its code without comments, the contents of strings, and test modules.
     fn code(&self) -> String {
-        let is_test = matches!(self.modules().last(), Some(&"tests"));
+        let is_test = self
+            .modules()
+            .last()
+            .is_some_and(|name| *name == "tests" || name.ends_with("_tests"));
         if is_test {
             String::new()
         } else {
@@ -461,6 +464,7 @@ fn an_import_is_seen_however_it_is_written() {
             &["key"],
         ),
         ("sql/tests.rs", "use crate::proxy;", &[]),
+        ("sql/lex_tests.rs", "use crate::proxy;", &[]),
     ];
     for (path, text, expected) in cases {
         assert_eq!(

@@ -58,8 +58,8 @@ impl Catalog {
 
     /// The table with this oid.
     #[must_use]
-    pub fn table(&self, id: TableId) -> Option<&Table> {
-        self.by_id.get(&id).map(Arc::as_ref)
+    pub fn table(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.by_id.get(&id)
     }
 
     /// Every relation that rows could be put into, in the order of [`Table::display`], those of

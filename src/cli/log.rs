@@ -189,6 +189,7 @@ impl Tally {
             Action::Rekeyed,
             Action::Observed,
             Action::Forwarded,
+            Action::Followed,
             Action::Failed,
         ]
         .into_iter()

@@ -114,6 +114,8 @@ pub enum Action {
     Observed,
     /// It was forwarded as it was.
     Forwarded,
+    /// It is a reference to a rekeyed row, and was given that row's fresh key.
+    Followed,
     /// Its transaction was made to fail.
     Failed,
 }
@@ -126,6 +128,7 @@ impl Action {
             Self::Rekeyed => "rekeyed",
             Self::Observed => "observed",
             Self::Forwarded => "forwarded",
+            Self::Followed => "followed",
             Self::Failed => "failed",
         }
     }

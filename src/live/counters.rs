@@ -147,6 +147,7 @@ counters! {
     uninspected_total: ByReason, Counter, "Statements that may insert keys and were forwarded unread.";
     keys_claimed_total: Number, Counter, "Keys compared with the keys of their transaction.";
     rekeyed_total: Number, Counter, "Twins given a fresh key.";
+    followed_total: Number, Counter, "References given the fresh key of the row they belong to.";
     identical_total: Number, Counter, "Twins that equalled the first row in every column.";
     observed_total: Number, Counter, "Twins that rewrite mode would have given a fresh key.";
     forwarded_total: ByReason, Counter, "Twins forwarded as they were.";

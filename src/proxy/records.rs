@@ -38,12 +38,17 @@ impl Records {
     }
 
     fn record(&mut self, fact: &Fact, at: Timestamp) -> Option<Record> {
-        let key = fact.table.keys.get(fact.twin.key)?;
+        let constraint = match fact.twin.rule {
+            judge::Rule::Key(key) => &fact.table.keys.get(key)?.constraint,
+            judge::Rule::Foreign(foreign) => &fact.table.foreign_keys.get(foreign)?.constraint,
+        };
         let column = fact.table.columns.get(fact.column)?;
         let (action, reason) = match fact.twin.action {
             judge::Action::Rekeyed => (Action::Rekeyed, None),
             judge::Action::Observed => (Action::Observed, None),
             judge::Action::Forwarded(reason) => (Action::Forwarded, Some(reason.into())),
+            judge::Action::Followed => (Action::Followed, None),
+            judge::Action::Ambiguous(_) => (Action::Failed, Some("ambiguous".into())),
         };
         let random = u128::from_be_bytes(self.entropy.bytes()?);
         Some(Record {
@@ -53,7 +58,7 @@ impl Records {
             action,
             reason,
             table: fact.table.display.as_str().into(),
-            constraint: key.constraint.as_str().into(),
+            constraint: constraint.as_str().into(),
             column: column.name.as_str().into(),
             old: fact.twin.old,
             new: fact.twin.new,
@@ -103,6 +108,8 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
         judge::Action::Rekeyed => counters.rekeyed_total.increment(),
         judge::Action::Observed => counters.observed_total.increment(),
         judge::Action::Forwarded(reason) => counters.forwarded_total.increment(reason),
+        judge::Action::Followed => counters.followed_total.increment(),
+        judge::Action::Ambiguous(_) => counters.failed_total.increment("ambiguous"),
     }
     if fact.twin.identical {
         counters.identical_total.increment();

@@ -96,6 +96,8 @@ pub(super) struct Upward<'a, R, W> {
     pub copying: usize,
     pub outcome: Outcome,
     pub copied: CopyOutcome,
+    /// The COPY is to be ended, for this reason, behind the message under way.
+    pub failing: Option<String>,
 }
 
 /// What to do next.
@@ -120,6 +122,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             copying: 0,
             outcome: Outcome::default(),
             copied: CopyOutcome::default(),
+            failing: None,
         }
     }
 
@@ -224,6 +227,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             let copied = &mut self.copied;
             self.link.guarded(|state| state.session.copy_done(copied));
             self.apply_copied();
+            self.failing = self.copied.fail.take();
         }
         let start = self.seen + HEADER;
         let body = self.buffer.filled_mut().get_mut(start..start + header.body).unwrap_or_default();
@@ -233,7 +237,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         if !outcome.is_nothing() && record(link, outcome) {
             outcome.edits.iter().for_each(|edit| edit.apply(body));
         }
-        if let Some(replacement) = self.outcome.replacement.take() {
+        let failing = self.failing.take().map(|reason| copy_fail(&reason));
+        if let Some(replacement) = self.outcome.replacement.take().or(failing) {
             self.safe = self.seen;
             self.forward().await?;
             self.writer.write_all(&replacement).await?;
@@ -257,6 +262,17 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         self.seen += count;
         self.copying -= count;
         self.apply_copied();
+        if let Some(reason) = self.copied.fail.take() {
+            self.failing = Some(reason);
+        }
+        if self.copying == 0
+            && let Some(reason) = self.failing.take()
+        {
+            // The rows sent so far are complete messages; the server undoes them.
+            self.safe = self.seen;
+            self.forward().await?;
+            self.writer.write_all(&copy_fail(&reason)).await?;
+        }
         Ok(Step::On)
     }
 
@@ -264,7 +280,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         let copied = &mut self.copied;
         let mut recorded = true;
         if !copied.facts.is_empty() || copied.note.is_some() {
-            let mut outcome = Outcome { facts: std::mem::take(&mut copied.facts), note: copied.note, ..Outcome::default() };
+            let mut outcome = Outcome::default();
+            std::mem::swap(&mut outcome.facts, &mut copied.facts);
+            outcome.note = copied.note;
             recorded = record(self.link, &mut outcome);
         }
         if recorded {
@@ -342,6 +360,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             }
         }
     }
+}
+
+fn copy_fail(reason: &str) -> Vec<u8> {
+    let mut fail = Vec::new();
+    frame::write(&mut fail, frontend::COPY_FAIL, &[reason.as_bytes(), b"\0"]);
+    fail
 }
 
 /// Writes what an outcome records; gives whether it may be applied.

@@ -1,8 +1,9 @@
 //! First or twin, and what becomes of a twin: one row at a time. Knows no text and no message.
 
 use super::fresh::{self, Entropy};
-use super::plan::{KeyPlan, Part, Plan};
-use super::policy::{IdenticalRows, Mode, NameBased, Policy};
+use super::plan::{KeyPlan, Part, Plan, ReferencePlan};
+use super::policy::{Ambiguous, IdenticalRows, Mode, NameBased, Policy};
+use super::references::{References, Rekeyed, Row, Whose};
 use super::rows::{Place, Slot};
 use super::value::Value;
 use super::window::{Claim, RowHash, Window};
@@ -11,11 +12,20 @@ use crate::key;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-/// A row that carries the key of an earlier one, and what was decided.
+/// The constraint that a decision is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Position in `Table::keys`.
+    Key(usize),
+    /// Position in `Table::foreign_keys`.
+    Foreign(usize),
+}
+
+/// A row that carries the key of an earlier one, or refers to such a row, and what was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Twin {
-    /// Position in `Table::keys`.
-    pub key: usize,
+    /// What would have been violated, or followed.
+    pub rule: Rule,
     /// Position of the value in the row as sent.
     pub input: usize,
     /// The key as sent.
@@ -25,8 +35,8 @@ pub struct Twin {
     pub action: Action,
     /// The ordinal of the row in its statement.
     pub row: u32,
-    /// Statement and row that hold the key.
-    pub first: (u32, u32),
+    /// Statement and row that hold the key, or that the reference follows.
+    pub first: Row,
     /// Equal in every column.
     pub identical: bool,
     /// Further values of the row that refer to the row itself, and follow its key.
@@ -40,6 +50,10 @@ pub enum Action {
     Observed,
     /// Left as it is, and why.
     Forwarded(&'static str),
+    /// A reference that was given the fresh key of the row it belongs to.
+    Followed,
+    /// A reference that could mean either of two rows: the statement is to be refused. The other row.
+    Ambiguous(Row),
 }
 
 /// What holds for every row of one statement.
@@ -65,6 +79,13 @@ pub struct Scratch {
     fresh: SmallVec<[Replaced; 1]>,
 }
 
+/// The tuple of another row that a row names, and the UUID in it.
+#[derive(Clone, Copy)]
+struct Named {
+    key: u128,
+    uuid: u128,
+}
+
 #[derive(Debug)]
 struct Replaced {
     input: usize,
@@ -80,6 +101,9 @@ pub struct Judge<'a> {
     pub window: &'a Window,
     /// What this statement claims (and nobody has executed yet).
     pub own: &'a mut Window,
+    /// Shared keys of the transaction, and what this statement adds.
+    pub references: &'a References,
+    pub own_references: &'a mut References,
     pub entropy: &'a mut dyn Entropy,
     pub scratch: &'a mut Scratch,
     /// Secret of the process, so that nobody can construct tuples with equal hashes.
@@ -93,6 +117,9 @@ impl Judge<'_> {
         self.scratch.claims.clear();
         self.scratch.fresh.clear();
         let plan = self.at.plan;
+        for reference in &plan.references {
+            self.refer(reference, row, slots, twins);
+        }
         for key in &plan.keys {
             let Some(old) = self.rekeyed_value(key, slots) else { continue };
             let Some(tuple) = self.tuple(key, slots, old) else { continue };
@@ -105,12 +132,90 @@ impl Judge<'_> {
             if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
                 let fresh_tuple = self.replace(key, slots, new);
                 self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
+                let row = (self.at.statement, row);
+                let (index, table, first) = (key.index, &plan.table, twin.first);
+                self.own_references.rekeyed(self.references, Rekeyed { index, tuple, table, old, new, first, row });
             }
             twins.push(twin);
         }
         for &(index, key) in &self.scratch.claims {
             self.own.claim(index, Claim { key, row_hash: hash, statement: self.at.statement, row });
         }
+    }
+
+    /// A value of the row names the key of another row: sees to it that it names the right one.
+    fn refer(&mut self, reference: &ReferencePlan, row: u32, slots: &[Slot], twins: &mut Vec<Twin>) {
+        if self.window.is_empty() && self.own.is_empty() && !self.references.has_shared() {
+            return;
+        }
+        let Some(tuple) = self.reference_tuple(reference, slots) else { return };
+        let whose = self.references.whose(self.own_references, reference.index, tuple.key);
+        let known = || self.window.find(reference.index, tuple.key).is_some() || self.own.find(reference.index, tuple.key).is_some();
+        if whose.is_none() && !known() || self.is_self(reference, tuple.uuid, slots) {
+            return;
+        }
+        let statement = self.at.statement;
+        let Some(whose) = whose else {
+            return self.own_references.child(self.references, reference.index, tuple.key, statement);
+        };
+        let mut twin = Twin {
+            rule: Rule::Foreign(reference.foreign),
+            input: reference.rekey,
+            old: tuple.uuid,
+            new: None,
+            action: Action::Followed,
+            row,
+            first: (0, 0),
+            identical: false,
+            follows: SmallVec::new(),
+        };
+        let writable = slots.get(reference.rekey).is_some_and(|slot| !matches!(slot.place, Place::Fixed(_)));
+        match whose {
+            Whose::Last { value, row } if writable => {
+                (twin.new, twin.first) = (Some(value), row);
+                self.push_replaced(reference.rekey, slots, value);
+                self.own_references.child(self.references, reference.index, tuple.key, statement);
+            }
+            Whose::Last { row, .. } => (twin.action, twin.first) = (self.ambiguous(row), row),
+            Whose::Ambiguous { first, last } => (twin.action, twin.first) = (self.ambiguous(last), first),
+        }
+        twins.push(twin);
+    }
+
+    fn ambiguous(&self, other: Row) -> Action {
+        match self.at.policy.ambiguous {
+            Ambiguous::Fail => Action::Ambiguous(other),
+            Ambiguous::Keep => Action::Forwarded("ambiguous reference kept"),
+        }
+    }
+
+    /// The row refers to itself, and follows its own key.
+    fn is_self(&self, reference: &ReferencePlan, uuid: u128, slots: &[Slot]) -> bool {
+        let plan = self.at.plan;
+        reference.parent.id == plan.table.id
+            && plan.keys.iter().any(|key| key.index == reference.index && self.rekeyed_value(key, slots) == Some(uuid))
+    }
+
+    /// The tuple of the parent that the row names.
+    fn reference_tuple(&mut self, reference: &ReferencePlan, slots: &[Slot]) -> Option<Named> {
+        let key = reference.parent.keys.get(reference.key)?;
+        let kind = reference.parent.columns.get(key.rekey)?.kind;
+        let uuid = slots.get(reference.rekey)?.value.uuid(kind)?;
+        if reference.plain {
+            return Some(Named { key: uuid, uuid });
+        }
+        let mut bytes = std::mem::take(&mut self.scratch.tuple);
+        bytes.clear();
+        let known = key.columns.iter().zip(&reference.inputs).all(|(&column, &input)| {
+            bytes.push(b'v');
+            match (reference.parent.columns.get(column), slots.get(input)) {
+                (Some(column), Some(slot)) => slot.value.encode(column.kind, &mut bytes),
+                _ => false,
+            }
+        });
+        let tuple = xxh3_128_with_seed(&bytes, self.seed);
+        self.scratch.tuple = bytes;
+        known.then_some(Named { key: tuple, uuid })
     }
 
     /// The UUID in the column that is rekeyed: as sent, or as an earlier key of the same row has replaced it.
@@ -125,7 +230,7 @@ impl Judge<'_> {
     fn twin(&mut self, key: &KeyPlan, slots: &[Slot], old: u128, row: u32, hash: RowHash, first: Claim) -> Twin {
         let identical = first.row_hash.all == hash.all;
         let mut twin = Twin {
-            key: key.key,
+            rule: Rule::Key(key.key),
             input: key.rekey,
             old,
             new: None,
@@ -212,13 +317,17 @@ impl Judge<'_> {
 
     /// Notes that the value is overwritten with `new`, and gives the tuple that results.
     fn replace(&mut self, key: &KeyPlan, slots: &[Slot], new: u128) -> Option<u128> {
+        self.push_replaced(key.rekey, slots, new);
+        self.tuple(key, slots, new)
+    }
+
+    fn push_replaced(&mut self, input: usize, slots: &[Slot], new: u128) {
         let mut spelling = SmallVec::new();
-        if let Some(Value::Text(bytes)) = slots.get(key.rekey).map(|slot| slot.value) {
+        if let Some(Value::Text(bytes)) = slots.get(input).map(|slot| slot.value) {
             spelling.extend_from_slice(bytes);
             key::overwrite(&mut spelling, new);
         }
-        self.scratch.fresh.push(Replaced { input: key.rekey, new, spelling });
-        self.tuple(key, slots, new)
+        self.scratch.fresh.push(Replaced { input, new, spelling });
     }
 
     /// The index tuple of a row as one number; `None` if it cannot clash (a NULL) or cannot be known.
@@ -249,7 +358,7 @@ impl Judge<'_> {
                 (None, value) => value,
                 (Some(replaced), Value::Text(_)) => Value::Text(&replaced.spelling),
                 (Some(_), _) if input == key.rekey => Value::Uuid(uuid),
-                (Some(_), _) => return false,
+                (Some(replaced), _) => Value::Uuid(replaced.new),
             };
             match value {
                 Value::Null => {

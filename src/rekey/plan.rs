@@ -1,17 +1,36 @@
 //! How one INSERT or COPY feeds the protected keys of its table: a plain value, made once per statement.
 
-use crate::catalog::model::{DefaultKind, IndexId, Table};
+use crate::catalog::model::{ColumnKind, DefaultKind, IndexId, Table, TableId, UniqueKey};
 use crate::sql::name::Ident;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The plan. An empty `keys` means: forward untouched.
+/// The plan. Without `keys` and `references`: forward untouched.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub table: Arc<Table>,
     /// For each value of a row, in the order they are sent, the column it goes to (`Table::columns`).
     pub inputs: Vec<usize>,
     pub keys: Vec<KeyPlan>,
+    /// Foreign keys to tables whose keys are protected.
+    pub references: Vec<ReferencePlan>,
+}
+
+/// One foreign key whose whole tuple the statement supplies.
+#[derive(Clone, Debug)]
+pub struct ReferencePlan {
+    /// Position in `Table::foreign_keys`.
+    pub foreign: usize,
+    pub parent: Arc<Table>,
+    /// Position in the parent's `Table::keys`.
+    pub key: usize,
+    pub index: IndexId,
+    /// For each column of the parent's key, in index order, the value that names it.
+    pub inputs: SmallVec<[usize; 2]>,
+    /// The value that names the parent's rekeyed column.
+    pub rekey: usize,
+    /// The tuple is one `uuid` column.
+    pub plain: bool,
 }
 
 /// One unique index whose whole tuple the statement supplies.
@@ -42,11 +61,18 @@ pub struct UnknownColumn;
 
 impl Plan {
     /// `columns` is the statement's column list (`None`: all, in order); `width` the number of values in a
-    /// row, if it is known. `identity_ignored` is `OVERRIDING USER VALUE`.
+    /// row, if it is known. `identity_ignored` is `OVERRIDING USER VALUE`. `parents` finds the tables that
+    /// foreign keys name.
     ///
     /// # Errors
     /// [`UnknownColumn`] if the list names a column that the table does not have.
-    pub fn new(table: &Arc<Table>, columns: Option<&[Ident]>, width: Option<usize>, identity_ignored: bool) -> Result<Self, UnknownColumn> {
+    pub fn new<'p>(
+        table: &Arc<Table>,
+        columns: Option<&[Ident]>,
+        width: Option<usize>,
+        identity_ignored: bool,
+        parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>,
+    ) -> Result<Self, UnknownColumn> {
         let mut inputs = match columns {
             None => (0..table.columns.len()).collect(),
             Some(names) => names.iter().map(|name| position(table, name)).collect::<Result<Vec<_>, _>>()?,
@@ -54,9 +80,31 @@ impl Plan {
         if let Some(width) = width {
             inputs.truncate(width);
         }
-        let mut plan = Self { table: Arc::clone(table), inputs, keys: Vec::new() };
+        let mut plan = Self { table: Arc::clone(table), inputs, keys: Vec::new(), references: Vec::new() };
         plan.keys = (0..table.keys.len()).filter_map(|key| plan.key(key, identity_ignored)).collect();
+        plan.references = (0..table.foreign_keys.len()).flat_map(|foreign| plan.reference(foreign, parents)).collect();
         Ok(plan)
+    }
+
+    /// The parent's keys that this foreign key names: those over just its columns.
+    fn reference<'p>(&self, foreign: usize, parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>) -> Vec<ReferencePlan> {
+        let Some(link) = self.table.foreign_keys.get(foreign) else { return Vec::new() };
+        let Some(parent) = parents(link.parent) else { return Vec::new() };
+        let named = |column: &usize| {
+            let at = link.parent_columns.iter().position(|candidate| candidate == column)?;
+            self.input(*link.columns.get(at)?)
+        };
+        let plan = |(key, unique): (usize, &UniqueKey)| {
+            if unique.columns.len() != link.parent_columns.len() {
+                return None;
+            }
+            let inputs = unique.columns.iter().map(named).collect::<Option<SmallVec<_>>>()?;
+            let kind = parent.columns.get(unique.rekey)?.kind;
+            let plain = unique.columns.len() == 1 && kind == ColumnKind::Uuid;
+            let rekey = named(&unique.rekey)?;
+            Some(ReferencePlan { foreign, parent: Arc::clone(parent), key, index: unique.index, inputs, rekey, plain })
+        };
+        parent.keys.iter().enumerate().filter_map(plan).collect()
     }
 
     fn key(&self, at: usize, identity_ignored: bool) -> Option<KeyPlan> {
@@ -66,7 +114,7 @@ impl Plan {
             parts.push(self.part(column, key.nulls_not_distinct, identity_ignored)?);
         }
         let rekey = self.input(key.rekey)?;
-        let plain = key.columns.len() == 1 && self.table.columns.get(key.rekey)?.kind == crate::catalog::model::ColumnKind::Uuid;
+        let plain = key.columns.len() == 1 && self.table.columns.get(key.rekey)?.kind == ColumnKind::Uuid;
         Some(KeyPlan { key: at, index: key.index, parts, rekey, plain })
     }
 

@@ -1,11 +1,12 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
-use super::inspect::{Asking, Planned, Resolved, RowsSeen};
+use super::inspect::{Asking, Base, Own, Planned, Resolved, RowsSeen};
 use super::pipeline::{Effects, Request};
 use super::{Carrier, Fact, Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::copy::{CARRY_LIMIT, CopyReader, Row, Status};
 use crate::key;
+use crate::rekey::references::References;
 use crate::rekey::rows::{Place, Slot, Supply};
 use crate::rekey::value::Value;
 use crate::rekey::window::Window;
@@ -46,6 +47,8 @@ pub struct CopyOutcome {
     /// To be written to the journal first.
     pub facts: Vec<Fact>,
     pub note: Option<&'static str>,
+    /// The COPY is to fail, for this reason, as soon as the message that is being sent is complete.
+    pub fail: Option<String>,
 }
 
 impl CopyOutcome {
@@ -53,6 +56,7 @@ impl CopyOutcome {
         self.patches.clear();
         self.facts.clear();
         self.note = None;
+        self.fail = None;
     }
 }
 
@@ -86,7 +90,7 @@ impl Session {
             Resolved::New => return Ok(None),
             Resolved::Unknown(reason) => return Err(reason),
         };
-        if table.keys.is_empty() {
+        if table.keys.is_empty() && table.foreign_keys.is_empty() {
             return if table.insert_frees { Err("trigger that may free keys") } else { Ok(None) };
         }
         // Without a column list COPY takes every column that is not generated.
@@ -98,7 +102,7 @@ impl Session {
                 &all
             }
         };
-        let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
+        let Some(planned) = self.plan(&table, Some(columns), None, false, !self.window.is_empty())? else { return Ok(None) };
         Ok(Some(CopyIn {
             reader: CopyReader::new(&copy.format, columns, CARRY_LIMIT),
             carrier: match copy.format {
@@ -142,7 +146,8 @@ impl Session {
         outcome: &mut CopyOutcome,
         read: impl FnOnce(&mut CopyReader, &mut CopyRows<'_>) -> R,
     ) -> R {
-        let mut own = std::mem::take(&mut self.window);
+        let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
+        let mut references = std::mem::take(&mut self.references);
         let mut rows = CopyRows {
             suspended: self.suspended(),
             session: self,
@@ -150,12 +155,14 @@ impl Session {
             carrier: copy.carrier,
             statement: copy.statement,
             guard: copy.guard,
-            nothing: Window::default(),
+            base: Base { window: &Window::default(), references: &references },
             own: &mut own,
             outcome,
         };
         let result = read(&mut copy.reader, &mut rows);
-        self.window = own;
+        self.window = own.window;
+        references.take_over(&mut own.references);
+        self.references = references;
         self.pipeline.recorded(copy.message, self.fates.recorded());
         result
     }
@@ -168,7 +175,7 @@ impl Session {
         let mut whole = Outcome::default();
         self.check_limit(&mut whole);
         outcome.note = outcome.note.or(whole.note);
-        if !self.over_limit {
+        if !self.over_limit && outcome.fail.is_none() {
             self.copy = Some(copy);
         }
     }
@@ -205,8 +212,8 @@ struct CopyRows<'a> {
     statement: u32,
     guard: Option<u32>,
     suspended: Option<&'static str>,
-    nothing: Window,
-    own: &'a mut Window,
+    base: Base<'a>,
+    own: &'a mut Own,
     outcome: &'a mut CopyOutcome,
 }
 
@@ -222,7 +229,7 @@ impl CopyRows<'_> {
             session: self.session,
             planned: self.planned,
             asking,
-            window: &self.nothing,
+            base: self.base,
             own: self.own,
             outcome: &mut whole,
             carrier: Some(self.carrier),
@@ -232,6 +239,7 @@ impl CopyRows<'_> {
             return;
         }
         self.outcome.facts.append(&mut whole.facts);
+        self.outcome.fail = self.outcome.fail.take().or(whole.refusal.map(|refusal| refusal.reason()));
         for edit in whole.edits {
             let Place::Text(range) = edit.place else { continue };
             let Some(old) = row.bytes.get(range.clone()) else { continue };

@@ -102,6 +102,7 @@ impl Session {
         match self.transaction.roll_back_to(name, blind) {
             BackTo::Savepoint { mark, facts } => {
                 self.window.roll_back_to(mark);
+                self.references.roll_back_to(mark);
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
                 self.literals.roll_back_to(mark);

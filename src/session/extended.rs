@@ -1,9 +1,10 @@
 //! The extended query protocol: Parse, Bind, Execute, Close, and the SQL statements of the same meaning.
 
 use super::copy::CopyOpen;
-use super::inspect::Asking;
+use super::inspect::{Asking, Own};
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
+use super::refusal::Refusal;
 use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
@@ -69,6 +70,14 @@ impl Session {
             }
             self.fields = fields;
         }
+        if let Some(prepared) = &prepared {
+            // The names in front are no parameters, but no keys either.
+            self.check_shared(&prepared.statement, &[&prepared.text, body], outcome);
+        }
+        if let Some(refusal) = outcome.refusal.take() {
+            self.refuse(&refusal, &bind, outcome);
+            claims.clear();
+        }
         if let Some(portal) = self.portals.find(bind.portal) {
             portal.claims = claims;
             portal.prepared = prepared;
@@ -87,7 +96,7 @@ impl Session {
         bind: &Bind<'_>,
         body: &[u8],
         fields: &[Field],
-        claims: &mut crate::rekey::window::Window,
+        claims: &mut Own,
         outcome: &mut Outcome,
     ) {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
@@ -95,27 +104,34 @@ impl Session {
         let text_fixed = self.literals.obstacle().or(again);
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
         self.inspect_bound(prepared, supply, claims, outcome);
-        if outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
-            self.substitute(prepared, bind, body, outcome);
+        if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
+            let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
+            for edit in outcome.edits.drain(..) {
+                edit.apply(if matches!(edit.place, Place::Text(_)) { &mut text } else { &mut body });
+            }
+            // Behind the two names and their zero bytes.
+            let rest = body.get(bind.portal.len() + bind.statement.len() + 2..).unwrap_or_default();
+            let body = [bind.portal, b"\0", SUBSTITUTE, rest].concat();
+            self.substitute(&text, &prepared.types, &body, outcome);
         }
     }
 
-    /// Some edits are in the text of a statement that is prepared already: prepares the text anew under a
-    /// name of our own and points the Bind at it. The two extra replies are swallowed.
-    fn substitute(&mut self, prepared: &Prepared, bind: &Bind<'_>, body: &[u8], outcome: &mut Outcome) {
-        let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
-        for edit in outcome.edits.drain(..) {
-            edit.apply(if matches!(edit.place, Place::Text(_)) { &mut text } else { &mut body });
-        }
-        let mut types = Vec::with_capacity(2 + 4 * prepared.types.len());
-        types.extend_from_slice(&(prepared.types.len() as u16).to_be_bytes());
-        prepared.types.iter().for_each(|oid| types.extend_from_slice(&oid.to_be_bytes()));
-        // Behind the two names and their zero bytes.
-        let rest = body.get(bind.portal.len() + bind.statement.len() + 2..).unwrap_or_default();
-        let mut out = Vec::with_capacity(text.len() + body.len() + 128);
+    /// The statement is not to be run: binds one that raises the error in its place.
+    fn refuse(&mut self, refusal: &Refusal, bind: &Bind<'_>, outcome: &mut Outcome) {
+        outcome.edits.clear();
+        let body = [bind.portal, b"\0", SUBSTITUTE, &[0; 6]].concat();
+        self.substitute(refusal.sql().as_bytes(), &[], &body, outcome);
+    }
+
+    /// Another text is to be run than the one that is prepared: prepares it under a name of our own and
+    /// points the Bind at it. The two extra replies are swallowed.
+    fn substitute(&mut self, text: &[u8], types: &[u32], bind: &[u8], outcome: &mut Outcome) {
+        let mut oids = (types.len() as u16).to_be_bytes().to_vec();
+        types.iter().for_each(|oid| oids.extend_from_slice(&oid.to_be_bytes()));
+        let mut out = Vec::with_capacity(text.len() + bind.len() + 128);
         frame::write(&mut out, frontend::CLOSE, &[b"S", SUBSTITUTE]);
-        frame::write(&mut out, frontend::PARSE, &[SUBSTITUTE, &text, b"\0", &types]);
-        frame::write(&mut out, frontend::BIND, &[bind.portal, b"\0", SUBSTITUTE, rest]);
+        frame::write(&mut out, frontend::PARSE, &[SUBSTITUTE, text, b"\0", &oids]);
+        frame::write(&mut out, frontend::BIND, &[bind]);
         self.due(Request::Substituted, Effects::new());
         self.due(Request::Substituted, Effects::new());
         outcome.replacement = Some(out);
@@ -157,7 +173,7 @@ impl Session {
         self.due(Request::Execute, Effects::from_slice(&[effect]));
     }
 
-    fn run_prepared(&mut self, prepared: &Prepared, claims: &mut crate::rekey::window::Window) -> Effect {
+    fn run_prepared(&mut self, prepared: &Prepared, claims: &mut Own) -> Effect {
         if matches!(prepared.statement, Statement::Begin) {
             return self.apply(&prepared.statement, 0);
         }
@@ -170,7 +186,8 @@ impl Session {
         }
         prepared.execute_again();
         if !self.failed_block {
-            self.window.take_over(claims, ordinal);
+            self.window.take_over(&claims.window, ordinal);
+            self.references.take_over(&mut claims.references);
         }
         let effect = self.apply(&prepared.statement, ordinal);
         self.called(&prepared.calls, ordinal);
@@ -225,12 +242,7 @@ impl Session {
         let text_fixed = Some("literal in PREPARE");
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
         let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
-        let mut own = std::mem::take(&mut self.window);
-        let nothing = crate::rekey::window::Window::default();
-        for insert in prepared.statement.inserts().unwrap_or_default() {
-            self.inspect_insert(insert, asking, &nothing, &mut own, outcome);
-        }
-        self.window = own;
+        self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         self.check_limit(outcome);
     }
 }

@@ -1,12 +1,14 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
 use super::prepared::Prepared;
+use super::refusal::Refusal;
 use super::{Carrier, Edit, Fact, Outcome, Session};
 use crate::catalog::model::Table;
 use crate::catalog::Resolution;
-use crate::rekey::judge::{self, Action, Circumstances, Judge};
+use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::{Mode, Policy, Protect};
+use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect};
+use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
 use crate::sql::calls;
@@ -72,6 +74,34 @@ impl Session {
         }
     }
 
+    /// Looks whether a statement that is about to run names a key that two rows were sent with. `sources` are
+    /// its text and its parameters.
+    pub(super) fn check_shared(&self, statement: &Statement, sources: &[&[u8]], outcome: &mut Outcome) {
+        if !self.references.has_shared() || self.failed_block {
+            return;
+        }
+        let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
+        if !may_change_by_key(statement) {
+            outcome.note = Some(READ_SHARED);
+        } else if self.is_elsewhere(statement, shared, sources) {
+            // An equal key of another table.
+        } else if self.policy.table(&shared.table.display).ambiguous == Ambiguous::Fail {
+            outcome.refusal = Refusal::of_statement(shared);
+        }
+    }
+
+    /// Whether a statement can only be about another table than the one whose key is shared: it names that
+    /// other table, which does not refer to the first, and does not mention the first at all.
+    fn is_elsewhere(&self, statement: &Statement, shared: &Shared, sources: &[&[u8]]) -> bool {
+        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else { return false };
+        let Resolved::Table(target) = self.resolve(target) else { return false };
+        let name = shared.table.name.to_ascii_lowercase();
+        let mentions = |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
+        target.id != shared.table.id
+            && !target.foreign_keys.iter().any(|link| link.parent == shared.table.id)
+            && !sources.iter().any(mentions)
+    }
+
     /// A statement that holds all its data in its own text.
     pub(super) fn inspect_text(
         &mut self,
@@ -86,21 +116,31 @@ impl Session {
         }
         let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
-        // The rows claim their keys at once: the statement is run where it stands.
-        let mut own = std::mem::take(&mut self.window);
-        let nothing = Window::default();
-        let mut expressions = false;
-        for insert in statement.inserts().unwrap_or_default() {
-            expressions |= self.inspect_insert(insert, asking, &nothing, &mut own, outcome);
-        }
-        self.window = own;
+        let inserts = statement.inserts().unwrap_or_default();
+        let expressions = self.inspect_at_once(inserts, asking, outcome);
         if expressions && self.calls_opaque(supply, range) {
             self.around.counters.uninspected_total.increment("volatile function");
             self.window.clear();
             outcome.edits.truncate(edits);
             outcome.facts.truncate(facts);
+            outcome.refusal = None;
         }
         self.check_limit(outcome);
+    }
+
+    /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
+    pub(super) fn inspect_at_once(&mut self, inserts: &[Insert], asking: Asking<'_>, outcome: &mut Outcome) -> bool {
+        let (nothing, mut references) = (Window::default(), std::mem::take(&mut self.references));
+        let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
+        let mut expressions = false;
+        for insert in inserts {
+            let base = Base { window: &nothing, references: &references };
+            expressions |= self.inspect_insert(insert, asking, base, &mut own, outcome);
+            references.take_over(&mut own.references);
+        }
+        self.window = own.window;
+        self.references = references;
+        expressions
     }
 
     fn calls_opaque(&self, supply: Supply<'_>, range: Range<usize>) -> bool {
@@ -108,17 +148,18 @@ impl Session {
         calls::calls(supply.text, range, supply.options).any(|name| catalog.is_opaque_function(&name))
     }
 
-    /// Inspects one INSERT. Its rows are compared with `window` and `own`, and claim their keys in `own`.
+    /// Inspects one INSERT. Its rows are compared with `base` and `own`, and claim their keys in `own`.
     /// Gives whether a value is an expression that might call a function.
     pub(super) fn inspect_insert(
         &mut self,
         insert: &Insert,
         asking: Asking<'_>,
-        window: &Window,
-        own: &mut Window,
+        base: Base<'_>,
+        own: &mut Own,
         outcome: &mut Outcome,
     ) -> bool {
-        let planned = match self.planned(insert, asking.supply) {
+        let live = !(base.window.is_empty() && own.window.is_empty() && base.references.is_empty());
+        let planned = match self.planned(insert, asking.supply, live) {
             Ok(Some(planned)) => planned,
             Ok(None) => return true,
             Err(reason) => {
@@ -127,27 +168,23 @@ impl Session {
             }
         };
         let nothing = Window::default();
-        let mut discarded = Window::default();
-        let (mut asking, mut window, mut own) = (asking, window, own);
-        match insert.conflict {
-            None => {}
+        let mut discarded = Own::default();
+        let (mut planned, mut asking, mut base, mut own) = (planned, asking, base, own);
+        if let Some(conflict) = &insert.conflict {
             // The statement says itself what a conflict means, and its rows are not remembered. Only that one
-            // row is proposed twice is told: Postgres refuses that with 21000.
-            Some(Conflict::Update(_)) => {
-                self.around.counters.uninspected_total.increment(ON_CONFLICT);
-                asking.suspended = Some(ON_CONFLICT);
-                (window, own) = (&nothing, &mut discarded);
+            // row is proposed twice for an update is told: Postgres refuses that with 21000.
+            self.around.counters.uninspected_total.increment(ON_CONFLICT);
+            asking.suspended = Some(ON_CONFLICT);
+            if *conflict == Conflict::Nothing {
+                planned.plan.keys.clear();
             }
-            Some(Conflict::Nothing) => {
-                self.around.counters.uninspected_total.increment(ON_CONFLICT);
-                return true;
-            }
+            (base.window, own) = (&nothing, &mut discarded);
         }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
-        let mut read = RowsSeen { session: self, planned: &planned, asking, window, own, outcome, carrier };
+        let mut read = RowsSeen { session: self, planned: &planned, asking, base, own, outcome, carrier };
         let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
@@ -156,7 +193,9 @@ impl Session {
             Ok(_) => self.around.counters.inspected_statements_total.increment(),
             Err(rows::Unreadable(reason)) => {
                 self.around.counters.uninspected_total.increment(reason);
-                own.roll_back_to(mark);
+                own.window.roll_back_to(mark);
+                own.references.clear();
+                outcome.refusal = None;
                 outcome.edits.truncate(edits);
                 outcome.facts.truncate(facts);
             }
@@ -165,34 +204,36 @@ impl Session {
     }
 
     /// The plan for an INSERT; `None` if the table has no key to protect.
-    fn planned(&self, insert: &Insert, supply: Supply<'_>) -> Result<Option<Planned>, &'static str> {
+    fn planned(&self, insert: &Insert, supply: Supply<'_>, live: bool) -> Result<Option<Planned>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
             Resolved::Unknown(reason) => return Err(reason),
         };
-        if table.keys.is_empty() {
+        if table.keys.is_empty() && table.foreign_keys.is_empty() {
             return Ok(None);
         }
         let columns = insert.columns.as_deref();
         let width = if columns.is_none() { rows::width(&insert.source, supply.text, supply.options) } else { None };
-        self.plan(&table, columns, width, insert.overriding_user)
+        self.plan(&table, columns, width, insert.overriding_user, live)
     }
 
-    /// The plan for rows of a table with this column list.
+    /// The plan for rows of a table with this column list. Where keys are `live`, references to them matter.
     pub(super) fn plan(
         &self,
         table: &Arc<Table>,
         columns: Option<&[String]>,
         width: Option<usize>,
         identity_ignored: bool,
+        live: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
         if policy.protect == Protect::Never {
             return Err("not protected by configuration");
         }
-        let plan = Plan::new(table, columns, width, identity_ignored).map_err(|_| "unknown column")?;
-        if plan.keys.is_empty() {
+        let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
+        let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        if plan.keys.is_empty() && (plan.references.is_empty() || !live) {
             return Ok(None);
         }
         let volatile = plan
@@ -209,7 +250,7 @@ impl Session {
         &mut self,
         prepared: &Prepared,
         supply: Supply<'_>,
-        claims: &mut Window,
+        claims: &mut Own,
         outcome: &mut Outcome,
     ) {
         if self.failed_block {
@@ -222,11 +263,13 @@ impl Session {
         }
         let statement = self.transaction.statement().saturating_add(1);
         let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended() };
-        let window = std::mem::take(&mut self.window);
+        let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
+        let base = Base { window: &window, references: &references };
         for insert in prepared.statement.inserts().unwrap_or_default() {
-            self.inspect_insert(insert, asking, &window, claims, outcome);
+            self.inspect_insert(insert, asking, base, claims, outcome);
         }
         self.window = window;
+        self.references = references;
     }
 
     /// Past the limit nothing is rekeyed for the rest of the transaction, and nothing is remembered.
@@ -245,8 +288,8 @@ pub(super) struct RowsSeen<'a> {
     pub session: &'a mut Session,
     pub planned: &'a Planned,
     pub asking: Asking<'a>,
-    pub window: &'a Window,
-    pub own: &'a mut Window,
+    pub base: Base<'a>,
+    pub own: &'a mut Own,
     pub outcome: &'a mut Outcome,
     /// `None`: literal or parameter, as the place of the key shows.
     pub carrier: Option<Carrier>,
@@ -268,8 +311,10 @@ impl RowsSeen<'_> {
         let hash = judge::row_hash(plan, volatile, session.around.seed, slots);
         let mut judge = Judge {
             at,
-            window: self.window,
-            own: self.own,
+            window: self.base.window,
+            own: &mut self.own.window,
+            references: self.base.references,
+            own_references: &mut self.own.references,
             entropy: &mut *session.entropy,
             scratch: &mut session.scratch,
             seed: session.around.seed,
@@ -286,12 +331,23 @@ impl RowsSeen<'_> {
         self.session.twins.clear();
     }
 
+    fn refusal(&self, twin: &judge::Twin, other: Row) -> Option<Refusal> {
+        let Rule::Foreign(foreign) = twin.rule else { return None };
+        let constraint = &self.planned.plan.table.foreign_keys.get(foreign)?.constraint;
+        let reference = self.planned.plan.references.iter().find(|reference| reference.foreign == foreign)?;
+        let what = format!("a reference from {}", self.planned.plan.table.display);
+        Some(Refusal::new(twin.old, &what, &reference.parent, constraint, twin.first, other))
+    }
+
     fn record(&mut self, twin: &judge::Twin, slots: &[Slot<'_>]) {
         let plan = &self.planned.plan;
-        if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
+        if let (Action::Rekeyed | Action::Followed, Some(new)) = (twin.action, twin.new) {
             for &input in std::iter::once(&twin.input).chain(&twin.follows) {
                 self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
+        }
+        if let (Action::Ambiguous(other), None) = (twin.action, &self.outcome.refusal) {
+            self.outcome.refusal = self.refusal(twin, other);
         }
         let Some(&column) = plan.inputs.get(twin.input) else { return };
         self.outcome.facts.push(Fact {
@@ -305,6 +361,44 @@ impl RowsSeen<'_> {
             }),
             column,
         });
+    }
+}
+
+/// What the rows of a statement are compared with: what has been executed before it.
+#[derive(Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub window: &'a Window,
+    pub references: &'a References,
+}
+
+/// What a statement claims, to be taken over when it is executed.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub window: Window,
+    pub references: References,
+}
+
+impl Own {
+    pub fn clear(&mut self) {
+        self.window.clear();
+        self.references.clear();
+    }
+}
+
+const READ_SHARED: &str = "a SELECT names a key that two rows were sent with: it reads the first";
+
+/// Whether rows that a key in the text names may be changed. What an INSERT inserts is looked at row by row.
+fn may_change_by_key(statement: &Statement) -> bool {
+    match statement {
+        Statement::Delete(_)
+        | Statement::Update { .. }
+        | Statement::Merge(_)
+        | Statement::Mixed { .. }
+        | Statement::Opaque
+        | Statement::Unknown
+        | Statement::Execute { .. } => true,
+        Statement::Insert(inserts) => inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_))),
+        _ => false,
     }
 }
 

@@ -163,7 +163,7 @@ mod tests {
         literals.set(1, true, "standard_conforming_strings", Some("off"));
         literals.end_transaction();
         assert_eq!(literals.obstacle(), Some("literal rules are changing"));
-        assert!(literals.can_lex(b"'a'") && !literals.can_lex(b"'\\'") && !literals.can_lex("'ä'".as_bytes()));
+        assert!(literals.can_lex(b"'a'") && !literals.can_lex(b"'\\'"));
         literals.settle(false);
         assert_eq!(literals.obstacle(), None);
     }

@@ -14,6 +14,7 @@ mod literals;
 mod names;
 mod pipeline;
 mod prepared;
+mod refusal;
 mod replies;
 mod scope;
 mod simple;
@@ -34,6 +35,7 @@ use crate::rekey::fresh::Entropy;
 use crate::rekey::judge::{Scratch, Twin};
 use crate::rekey::rows::Place;
 use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
+use crate::rekey::references::References;
 use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
@@ -43,6 +45,7 @@ use literals::Literals;
 use names::Names;
 use pipeline::{Due, Effects, Pipeline, Request};
 use prepared::{Portals, Prepared};
+use refusal::Refusal;
 use scope::SessionScope;
 use std::sync::Arc;
 use tracked::Tracked;
@@ -141,6 +144,8 @@ pub struct Outcome {
     pub facts: Vec<Fact>,
     /// Bytes to send instead of the message, once the facts are in the journal.
     pub replacement: Option<Vec<u8>>,
+    /// The message is not to be run: the server is to say why.
+    refusal: Option<Refusal>,
     /// Something the journal should say of the whole session.
     pub note: Option<&'static str>,
 }
@@ -156,6 +161,7 @@ impl Outcome {
         self.edits.clear();
         self.facts.clear();
         self.replacement = None;
+        self.refusal = None;
         self.note = None;
     }
 }
@@ -175,6 +181,7 @@ pub struct Session {
     /// The block is known to have failed: only its end, or going back to a savepoint, does anything.
     failed_block: bool,
     window: Window,
+    references: References,
     /// The keys of this transaction went past a limit.
     over_limit: bool,
     fates: Fates,
@@ -232,6 +239,7 @@ impl Session {
             transaction,
             failed_block: false,
             window: Window::default(),
+            references: References::default(),
             over_limit: false,
             fates: Fates::default(),
             pipeline: Pipeline::default(),
@@ -374,6 +382,7 @@ impl Session {
     /// The transaction is over: its keys are no longer live, its local settings no longer hold.
     fn forget_transaction(&mut self, committed: bool) {
         self.window.clear();
+        self.references.clear();
         self.over_limit = false;
         self.portals.clear();
         self.failed_block = false;

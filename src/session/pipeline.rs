@@ -64,7 +64,7 @@ impl Pipeline {
     /// Whether every message has been answered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.due.is_empty() && !self.skipping
+        !self.skipping && self.due.iter().all(|due| due.request == Request::CopyEnd)
     }
 
     /// Messages sent now are skipped by the server, up to the next Sync.
@@ -85,6 +85,8 @@ impl Pipeline {
         match due.request {
             Request::Sync if self.copying => return,
             Request::Sync => self.skipping = false,
+            // The server ignores it where no COPY is under way.
+            Request::CopyEnd if self.is_empty() => return,
             Request::CopyEnd => self.copying = false,
             _ if self.skipping => return,
             _ => {}

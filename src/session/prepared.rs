@@ -1,7 +1,8 @@
 //! What is kept of a prepared statement and of a portal.
 
+use super::inspect::Own;
 use crate::catalog::Catalog;
-use crate::rekey::window::Window;
+use crate::key;
 use crate::sql::calls;
 use crate::sql::insert::{Array, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct Prepared {
     pub statement: Statement,
-    /// The whole text, kept for statements that hold data.
+    /// The whole text, kept if it holds data or a key.
     pub text: Box<[u8]>,
     pub options: Options,
     /// Declared parameter types.
@@ -45,6 +46,8 @@ impl Prepared {
         };
         if let Some(inserts) = prepared.statement.inserts() {
             prepared.shared = shared_parameters(text, range, options, inserts);
+            prepared.text = text.into();
+        } else if key::find_all(text).next().is_some() {
             prepared.text = text.into();
         }
         prepared
@@ -153,7 +156,7 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
 pub struct Portal {
     pub prepared: Option<Arc<Prepared>>,
     /// What its rows claim once it is executed.
-    pub claims: Window,
+    pub claims: Own,
     pub executed: bool,
 }
 

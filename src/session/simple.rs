@@ -2,12 +2,24 @@
 
 use super::copy::CopyOpen;
 use super::pipeline::{Effect, Effects, Request};
+use super::refusal::Refusal;
 use super::{Outcome, Session};
 use crate::rekey::rows::Supply;
 use crate::sql::split;
 use crate::sql::statement::{self, Statement};
-use crate::wire::message;
+use crate::wire::tag::frontend;
+use crate::wire::{frame, message};
 use std::ops::Range;
+
+/// The Query with the statement at `start`, and all behind it, replaced by one that raises the error.
+fn refused(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) -> Vec<u8> {
+    let mut edited = text.to_vec();
+    outcome.edits.drain(..).for_each(|edit| edit.apply(&mut edited));
+    let before = edited.get(..start).unwrap_or_default();
+    let mut out = Vec::with_capacity(start + 1024);
+    frame::write(&mut out, frontend::QUERY, &[before, refusal.sql().as_bytes(), b"\0"]);
+    out
+}
 
 impl Session {
     pub(super) fn query(&mut self, body: &[u8], outcome: &mut Outcome) {
@@ -26,10 +38,17 @@ impl Session {
         while let Some(range) = statements.next() {
             let last = statements.peek().is_none();
             let statement = statement::classify(text, range.clone(), options);
-            if outcome.replacement.is_some() {
+            let start = range.start;
+            self.check_shared(&statement, &[text.get(range.clone()).unwrap_or_default()], outcome);
+            let effect = match outcome.refusal {
+                Some(_) => Effect::None,
+                None => self.run_text(&statement, text, range, last, outcome),
+            };
+            if let Some(refusal) = outcome.refusal.take() {
+                // What stands behind it is not run anyway.
+                outcome.replacement = Some(refused(text, start, &refusal, outcome));
                 break;
             }
-            let effect = self.run_text(&statement, text, range, last, outcome);
             effects.push(effect);
         }
         self.due(Request::Query, effects);

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use crate::hostile::assert_sound;
 use crate::scenario::EV;
+use crate::support::cluster::Cluster;
 use crate::support::cluster::free_port;
 use crate::support::message;
 use crate::support::wire::{self, Reply};
-use crate::support::{Cluster, Database, Proxy, Wire, eventually};
+use crate::support::{Database, Proxy, Wire, eventually};
 
 const KEY: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -82,7 +83,12 @@ fn a_server_that_dies_in_the_middle_of_a_result_is_survived() {
         .map(|record| record["fate"].clone())
         .collect();
     assert_eq!(fates, ["rolled_back"]);
-    let back = || Wire::open(cluster.address(), &[("user", "postgres")]).is_ok();
+    // The killed backend stays listed until the server has started over.
+    let listed = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+    let back = || {
+        let connection = Wire::open(cluster.address(), &[("user", "postgres")]);
+        connection.is_ok_and(|(mut wire, _)| wire.try_rows(&listed).is_ok_and(|rows| rows == ["0"]))
+    };
     assert!(eventually(back), "the server recovers");
     assert_sound(&mut proxy, "after the server recovered");
 }

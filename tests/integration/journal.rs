@@ -31,7 +31,7 @@ fn a_record_says_what_was_rewritten() {
         panic!("{records:#?}")
     };
     let expected = json!({
-        "action": "rekeyed", "fate": "committed", "database": database.name, "table": "ev", "constraint": "ev_pkey", "column": "id",
+        "action": "rekeyed", "fate": "committed", "database": database.name, "table": "public.ev", "constraint": "ev_pkey", "column": "id",
         "old": k, "statement": 1, "row": 2, "first": {"statement": 1, "row": 1}, "carrier": "literal", "identical": false,
         "user": "postgres", "application": "import",
     });

@@ -6,7 +6,7 @@ pub mod program;
 pub mod proxy;
 pub mod wire;
 
-pub use cluster::{Cluster, Database};
+pub use cluster::Database;
 pub use proxy::Proxy;
 pub use wire::Wire;
 

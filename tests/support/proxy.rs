@@ -1,6 +1,7 @@
 //! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it by its process id.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,13 @@ impl Proxy {
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
-        let mut child = Command::new(binary())
+        let mut command = Command::new(binary());
+        // The binary takes every variable of this prefix for a setting, and refuses those that are none.
+        let ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"UNTWIN_");
+        for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args([
                 "--upstream",
                 &format!("postgres://{upstream}"),

@@ -246,6 +246,12 @@ impl Wire {
         self.until_ready(1)
     }
 
+    /// The rows of a query to a server that may be gone or going.
+    pub fn try_rows(&mut self, sql: &str) -> io::Result<Vec<String>> {
+        self.stream.write_all(&message::query(sql))?;
+        Ok(rows(&self.try_until(|reply| reply.tag == b'Z')?))
+    }
+
     /// Statements of which none may fail.
     pub fn run(&mut self, sql: &str) {
         let replies = self.query(sql);

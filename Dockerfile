@@ -1,0 +1,25 @@
+# Builds the binary, then an image with nothing but it and a C library. Runs as an unprivileged user.
+FROM rust:1-slim-bookworm AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY src src
+COPY benches benches
+COPY tests tests
+# The examples are another member of the workspace: the image needs the proxy alone.
+RUN sed -i 's/^members = .*/members = ["."]/' Cargo.toml
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    cargo build --release --bin untwin && cp target/release/untwin /usr/local/bin/untwin
+
+FROM debian:bookworm-slim
+RUN useradd --system --uid 10001 --user-group --no-create-home untwin \
+    && install -d -o untwin -g untwin /var/lib/untwin
+COPY --from=build /usr/local/bin/untwin /usr/local/bin/untwin
+COPY LICENSE /usr/share/doc/untwin/LICENSE
+USER untwin
+VOLUME /var/lib/untwin
+ENV UNTWIN_LISTEN=0.0.0.0:6432
+EXPOSE 6432
+# Healthy is: it accepts a connection. Whether the database behind it answers is the database's own check.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/6432"]
+ENTRYPOINT ["untwin"]

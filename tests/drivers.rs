@@ -1,0 +1,90 @@
+//! Other languages' drivers, each through the forms its users batch with; `tests/run` installs them and runs this.
+//!
+//! `cargo test --test drivers` expects Python packages in `target/drivers-venv`, Node's in `target/drivers-node`.
+
+#[expect(dead_code, reason = "the drivers bring their own clients")]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Database, Proxy, program};
+
+/// What every form inserts into.
+const ITEMS: &str = "CREATE TABLE items (id uuid PRIMARY KEY, n int, note text, ref uuid)";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a suite against a database of its own, directly and through untwin; each form that fails is a line that begins with FAIL.
+fn passes(interpreter: PathBuf, arguments: &[&str], suite: &str) {
+    let database = Database::fresh(ITEMS);
+    let proxy = Proxy::before(&database);
+    let output = Command::new(interpreter)
+        .args(arguments)
+        .arg(root().join("tests/drivers").join(suite))
+        .env("UNTWIN_DRIVER_DATABASE", &database.name)
+        .env("UNTWIN_DRIVER_DIRECT", database.address.port().to_string())
+        .env("UNTWIN_DRIVER_THROUGH", proxy.address.port().to_string())
+        .env("UNTWIN_DRIVER_NODE", root().join("target/drivers-node"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap_or_else(|error| panic!("{suite}: {error}; tests/run installs what is missing"));
+    let report = String::from_utf8_lossy(&output.stdout);
+    println!("{report}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && report.contains("ok "),
+        "{suite}: {}\n{report}\n{errors}",
+        output.status
+    );
+}
+
+fn python(suite: &str) {
+    passes(root().join("target/drivers-venv/bin/python"), &[], suite);
+}
+
+#[test]
+fn psycopg2() {
+    python("psycopg2_forms.py");
+}
+
+#[test]
+fn psycopg() {
+    python("psycopg_forms.py");
+}
+
+#[test]
+fn asyncpg() {
+    python("asyncpg_forms.py");
+}
+
+#[test]
+fn sqlalchemy() {
+    python("sqlalchemy_forms.py");
+}
+
+#[test]
+fn django() {
+    python("django_forms.py");
+}
+
+#[test]
+fn node_postgres() {
+    passes(program::find("node"), &[], "pg_forms.mjs");
+}
+
+#[test]
+fn postgres_js() {
+    passes(program::find("node"), &[], "postgres_forms.mjs");
+}
+
+#[test]
+fn jdbc() {
+    passes(
+        program::find("java"),
+        &["-cp", "/usr/share/java/postgresql.jar"],
+        "Jdbc.java",
+    );
+}
