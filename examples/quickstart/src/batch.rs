@@ -1,5 +1,6 @@
 //! Knows the batch with a twin, how to send it, and how to read what was stored; judges nothing.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
@@ -30,39 +31,40 @@ impl Row {
 }
 
 /// What became of a batch.
-#[derive(Debug)]
 pub enum Outcome {
     Committed,
     /// The server refused it; the transaction has been rolled back.
     Refused(Box<DbError>),
 }
 
+impl fmt::Display for Outcome {
+    /// As psql shows it, with the SQLSTATE.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Refused(error) = self else { return f.write_str("COMMIT") };
+        write!(f, "ERROR {}: {}", error.code().code(), error.message())?;
+        match error.detail() {
+            Some(detail) => write!(f, "\nDETAIL: {detail}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The rows in the order in which they are sent.
 pub fn rows() -> [Row; 3] {
-    [
-        Row::new(SHARED_KEY, "a", "s1"),
-        Row::new(OTHER_KEY, "b", "s1"),
-        Row::new(SHARED_KEY, "c", "s1"),
-    ]
+    [Row::new(SHARED_KEY, "a", "s1"), Row::new(OTHER_KEY, "b", "s1"), Row::new(SHARED_KEY, "c", "s1")]
 }
 
 /// The text that is sent, both times: one transaction with one INSERT.
 pub fn sql() -> String {
     let values = rows().map(|Row { id, v, src }| format!("  ('{id}', '{v}', '{src}')"));
-    format!(
-        "BEGIN;\nINSERT INTO ev (id, v, src) VALUES\n{};\nCOMMIT;",
-        values.join(",\n")
-    )
+    format!("BEGIN;\nINSERT INTO ev (id, v, src) VALUES\n{};\nCOMMIT;", values.join(",\n"))
 }
 
 /// Creates the empty table and says which Postgres this is, for example `17.5`.
 pub async fn prepare(addr: SocketAddr) -> Result<String> {
     let connection = Connection::open(addr).await?;
     connection.client.batch_execute(TABLE).await?;
-    let version = connection
-        .client
-        .query_one("SHOW server_version", &[])
-        .await?;
+    let version = connection.client.query_one("SHOW server_version", &[]).await?;
     connection.close().await?;
     Ok(version.try_get(0)?)
 }
@@ -94,12 +96,6 @@ pub async fn stored(addr: SocketAddr) -> Result<Vec<Row>> {
     connection.close().await?;
     found
         .iter()
-        .map(|row| {
-            Ok(Row {
-                id: row.try_get(0)?,
-                v: row.try_get(1)?,
-                src: row.try_get(2)?,
-            })
-        })
+        .map(|row| Ok(Row { id: row.try_get(0)?, v: row.try_get(1)?, src: row.try_get(2)? }))
         .collect()
 }

@@ -33,9 +33,7 @@ impl Connection {
         let (client, connection) = connecting
             .await
             .map_err(|_| {
-                anyhow!(
-                    "no answer from {addr} within {CONNECT_WITHIN:?}; is another client connected?"
-                )
+                anyhow!("no answer from {addr} within {CONNECT_WITHIN:?}; is another client connected?")
             })?
             .with_context(|| format!("cannot connect to {addr}"))?;
         let driver = tokio::spawn(connection);

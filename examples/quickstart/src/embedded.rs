@@ -32,14 +32,8 @@ impl Embedded {
             "the embedded Postgres did not start; it needs about 100 MB in a writable cache directory \
              (set HOME or XDG_CACHE_HOME to one) and as much in the temporary one (set TMPDIR)",
         )?;
-        let addr = server
-            .tcp_addr()
-            .context("the embedded Postgres has no TCP address")?;
-        Ok(Self {
-            server,
-            addr,
-            directory,
-        })
+        let addr = server.tcp_addr().context("the embedded Postgres has no TCP address")?;
+        Ok(Self { server, addr, directory })
     }
 
     /// Where it listens: loopback, a port chosen by the system.
@@ -50,9 +44,7 @@ impl Embedded {
     /// Stops the server and removes its data. A client that is still connected keeps the server's thread busy, so
     /// after [`STOP_WITHIN`] the data is removed from under it: the process is about to end.
     pub async fn stop(self) -> Result<()> {
-        let Self {
-            server, directory, ..
-        } = self;
+        let Self { server, directory, .. } = self;
         let (tell, told) = oneshot::channel();
         // A thread of its own: at its end the runtime would wait for a blocking task, and with it for the client.
         std::thread::spawn(move || tell.send(server.shutdown()));
@@ -60,14 +52,11 @@ impl Embedded {
             stopped?.context("the embedded Postgres did not stop cleanly")?;
         }
         let path = directory.path().to_owned();
-        directory
-            .close()
-            .with_context(|| format!("please remove {} yourself", path.display()))
+        directory.close().with_context(|| format!("please remove {} yourself", path.display()))
     }
 }
 
 /// A directory that is removed at the end.
 pub fn temporary_directory() -> Result<TempDir> {
-    TempDir::with_prefix("untwin-quickstart-")
-        .context("no temporary directory; set TMPDIR to a writable one")
+    TempDir::with_prefix("untwin-quickstart-").context("no temporary directory; set TMPDIR to a writable one")
 }

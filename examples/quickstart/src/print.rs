@@ -21,11 +21,8 @@ pub fn indent(text: &str) -> String {
 }
 
 fn line<const N: usize>(cells: &[String; N], widths: [usize; N]) -> String {
-    let padded: Vec<String> = cells
-        .iter()
-        .zip(widths)
-        .map(|(cell, width)| format!("{cell:width$}"))
-        .collect();
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
     indent(padded.join("  ").trim_end())
 }
 
@@ -35,13 +32,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let cells = [
-            ["1".to_owned(), "x".to_owned()],
-            ["22222".to_owned(), "y".to_owned()],
-        ];
-        assert_eq!(
-            table(["id", "v"], &cells),
-            "    id     v\n    -----  -\n    1      x\n    22222  y\n"
-        );
+        let cells = [["1".to_owned(), "x".to_owned()], ["22222".to_owned(), "y".to_owned()]];
+        assert_eq!(table(["id", "v"], &cells), "    id     v\n    -----  -\n    1      x\n    22222  y\n");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::batch::{self, Outcome, Row};
+use crate::batch::{self, Row};
 use crate::embedded::{DATABASE, USER};
 use crate::print;
 use crate::through::Untwin;
@@ -16,25 +16,20 @@ pub async fn tell(postgres: SocketAddr, untwin: &Untwin) -> Result<bool> {
     let start = Instant::now();
     let version = batch::prepare(postgres).await?;
     println!("A Postgres {version} runs inside this program, on {postgres}.");
-    println!(
-        "untwin stands in front of it, on {}. The database has one empty table:\n",
-        untwin.addr()
-    );
+    println!("untwin stands in front of it, on {}. The database has one empty table:\n", untwin.addr());
     println!("{}", print::indent(batch::TABLE));
-    println!(
-        "The batch is one transaction with three rows. The first and the third have the same id:\n"
-    );
+    println!("The batch is one transaction with three rows. The first and the third have the same id:\n");
     println!("{}", print::indent(&batch::sql()));
 
     println!("1. The batch, sent to Postgres directly:\n");
     let direct = batch::send(postgres).await?;
-    print_outcome(&direct);
+    println!("{}", print::indent(&direct.to_string()));
     let stored_directly = batch::stored(postgres).await?;
     print_rows(&stored_directly);
 
     println!("2. The same batch, sent to untwin:\n");
     let through = batch::send(untwin.addr()).await?;
-    print_outcome(&through);
+    println!("{}", print::indent(&through.to_string()));
     let stored_through = batch::stored(postgres).await?;
     print_rows(&stored_through);
 
@@ -42,13 +37,7 @@ pub async fn tell(postgres: SocketAddr, untwin: &Untwin) -> Result<bool> {
     let journal = untwin.journal().await?;
     print_journal(&journal);
 
-    let seen = Observed {
-        direct,
-        stored_directly,
-        through,
-        stored_through,
-        journal,
-    };
+    let seen = Observed { direct, stored_directly, through, stored_through, journal };
     let differences = verdict::differences(&seen);
     conclude(&differences, start);
     Ok(differences.is_empty())
@@ -58,29 +47,9 @@ pub async fn tell(postgres: SocketAddr, untwin: &Untwin) -> Result<bool> {
 pub fn invite(untwin: &Untwin) {
     let addr = untwin.addr();
     println!("\nBoth keep running. In another terminal, one connection at a time:\n");
-    println!(
-        "    psql 'host={} port={} user={USER} dbname={DATABASE}'\n",
-        addr.ip(),
-        addr.port()
-    );
-    println!(
-        "untwin's journal, one JSON object a line: {}",
-        untwin.journal_path().display()
-    );
+    println!("    psql 'host={} port={} user={USER} dbname={DATABASE}'\n", addr.ip(), addr.port());
+    println!("untwin's journal, one JSON object a line: {}", untwin.journal_path().display());
     println!("Ctrl-C ends both and removes their data.");
-}
-
-fn print_outcome(outcome: &Outcome) {
-    match outcome {
-        Outcome::Committed => println!("    COMMIT\n"),
-        Outcome::Refused(error) => {
-            println!("    ERROR {}: {}", error.code().code(), error.message());
-            if let Some(detail) = error.detail() {
-                println!("    DETAIL: {detail}");
-            }
-            println!();
-        }
-    }
 }
 
 fn print_rows(rows: &[Row]) {
@@ -88,10 +57,8 @@ fn print_rows(rows: &[Row]) {
         println!("    The table is empty: the rollback took all three rows.\n");
         return;
     }
-    let cells: Vec<[String; 3]> = rows
-        .iter()
-        .map(|Row { id, v, src }| [id.clone(), v.clone(), src.clone()])
-        .collect();
+    let cells: Vec<[String; 3]> =
+        rows.iter().map(|Row { id, v, src }| [id.clone(), v.clone(), src.clone()]).collect();
     println!("{}", print::table(["id", "v", "src"], &cells));
 }
 
@@ -106,10 +73,7 @@ fn print_journal(journal: &[Rewrite]) {
         ]
     };
     let cells: Vec<[String; 5]> = journal.iter().map(cells).collect();
-    println!(
-        "{}",
-        print::table(["key", "row", "sent", "stored", "fate"], &cells)
-    );
+    println!("{}", print::table(["key", "row", "sent", "stored", "fate"], &cells));
 }
 
 fn conclude(differences: &[String], start: Instant) {
@@ -122,4 +86,5 @@ fn conclude(differences: &[String], start: Instant) {
     for difference in differences {
         println!("  - {difference}");
     }
+    println!("\nRun it with --stay to look at the database yourself.");
 }

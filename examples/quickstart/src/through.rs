@@ -46,12 +46,7 @@ impl Untwin {
         let addr = addresses.first().context("untwin listens nowhere")?;
         let addr = addr.to_string().parse()?;
         sessions.handle.spawn(proxy.serve(std::future::pending()));
-        Ok(Self {
-            addr,
-            journal: path,
-            _sessions: sessions,
-            _directory: directory,
-        })
+        Ok(Self { addr, journal: path, _sessions: sessions, _directory: directory })
     }
 
     /// Where it listens.
@@ -89,10 +84,7 @@ impl Sessions {
     fn new() -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.enable_all().build()?;
-        Ok(Self {
-            handle: runtime.handle().clone(),
-            runtime: Some(runtime),
-        })
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
     }
 }
 

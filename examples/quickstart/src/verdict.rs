@@ -38,33 +38,16 @@ pub fn differences(seen: &Observed) -> Vec<String> {
         }
     };
 
-    let refused = matches!(&seen.direct, Outcome::Refused(error) if *error.code() == SqlState::UNIQUE_VIOLATION);
-    must(
-        refused,
-        format!(
-            "sent directly, the batch should fail with 23505: {:?}",
-            seen.direct
-        ),
-    );
+    let refused =
+        matches!(&seen.direct, Outcome::Refused(error) if *error.code() == SqlState::UNIQUE_VIOLATION);
+    must(refused, format!("sent directly, the batch should fail with 23505: {}", seen.direct));
     let left = &seen.stored_directly;
-    must(
-        left.is_empty(),
-        format!("after the failure the table should be empty: {left:?}"),
-    );
+    must(left.is_empty(), format!("after the failure the table should be empty: {left:?}"));
 
     let committed = matches!(seen.through, Outcome::Committed);
-    must(
-        committed,
-        format!(
-            "sent through untwin, the batch should commit: {:?}",
-            seen.through
-        ),
-    );
+    must(committed, format!("sent through untwin, the batch should commit: {}", seen.through));
     let stored = &seen.stored_through;
-    must(
-        all_stored(stored),
-        format!("all rows should be stored, each with a key of its own: {stored:?}"),
-    );
+    must(all_stored(stored), format!("all rows should be stored, each with a key of its own: {stored:?}"));
 
     let journal = &seen.journal;
     must(
@@ -80,11 +63,7 @@ fn all_stored(stored: &[Row]) -> bool {
     let [.., twin] = &sent;
     let keys: HashSet<&str> = stored.iter().map(|row| row.id.as_str()).collect();
     let as_sent = |(stored, sent): (&Row, &Row)| {
-        let key_is_right = if sent == twin {
-            is_v4(&stored.id)
-        } else {
-            stored.id == sent.id
-        };
+        let key_is_right = if sent == twin { is_v4(&stored.id) } else { stored.id == sent.id };
         key_is_right && stored.v == sent.v && stored.src == sent.src
     };
     stored.len() == sent.len() && keys.len() == sent.len() && stored.iter().zip(&sent).all(as_sent)
@@ -159,20 +138,9 @@ mod tests {
     fn the_journal_must_name_the_key_that_is_in_the_table() {
         let stored = stored([batch::SHARED_KEY, batch::OTHER_KEY, FRESH]);
         assert!(journal_agrees(&[rewrite()], &stored));
-        let other_key = Rewrite {
-            new: batch::OTHER_KEY.into(),
-            ..rewrite()
-        };
-        let pending = Rewrite {
-            fate: "pending".into(),
-            ..rewrite()
-        };
-        for wrong in [
-            vec![],
-            vec![rewrite(), rewrite()],
-            vec![other_key],
-            vec![pending],
-        ] {
+        let other_key = Rewrite { new: batch::OTHER_KEY.into(), ..rewrite() };
+        let pending = Rewrite { fate: "pending".into(), ..rewrite() };
+        for wrong in [vec![], vec![rewrite(), rewrite()], vec![other_key], vec![pending]] {
             assert!(!journal_agrees(&wrong, &stored), "{wrong:?}");
         }
     }
@@ -186,9 +154,7 @@ mod tests {
             stored_through: stored([batch::SHARED_KEY, batch::OTHER_KEY, FRESH]),
             journal: vec![rewrite()],
         };
-        let [difference] = &differences(&seen)[..] else {
-            panic!("one difference")
-        };
+        let [difference] = &differences(&seen)[..] else { panic!("one difference") };
         assert!(difference.contains("23505"), "{difference}");
     }
 }
