@@ -8,7 +8,7 @@ use super::records::Records;
 use crate::catalog;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
-use crate::wire::tag::frontend;
+use crate::wire::tag::{backend, frontend};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -474,7 +474,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
     /// drop.
     fn scan(&mut self) -> (usize, usize) {
         let link = self.link;
-        let bytes = self.buffer.filled();
+        let bytes = self.buffer.filled_mut();
         if link.raw.load(Ordering::Relaxed) {
             return (bytes.len(), 0);
         }
@@ -485,7 +485,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
         let scanned = link.guarded(|state| {
             // Before the session learns of them: what is in the buffer is not with the client yet.
             link.flushed.store(false, Ordering::Release);
-            while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
                 let header = match frame::header(rest) {
                     Ok(Some(header)) => header,
                     Ok(None) => break,
@@ -496,9 +496,15 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
                     }
                 };
                 let whole = state.session.reads_reply(header.tag);
-                let limit = if state.session.asks() { usize::MAX } else { MAX_REPLY };
+                let limit = if state.session.asks() || header.tag == backend::DATA_ROW { usize::MAX } else { MAX_REPLY };
                 if whole && rest.len() < header.frame() && header.body <= limit {
                     break;
+                }
+                if header.tag == backend::DATA_ROW
+                    && state.session.restores_rows()
+                    && let Some(body) = rest.get_mut(HEADER..header.frame())
+                {
+                    state.session.restore_row(body);
                 }
                 let body = rest.get(HEADER..header.frame()).filter(|_| whole).unwrap_or_default();
                 match state.session.server_message(header.tag, body) {

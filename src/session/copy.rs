@@ -232,6 +232,7 @@ impl CopyRows<'_> {
             base: self.base,
             own: self.own,
             outcome: &mut whole,
+            returns: false,
             carrier: Some(self.carrier),
         }
         .row(ordinal, &slots);

@@ -80,6 +80,7 @@ impl Session {
         }
         if let Some(portal) = self.portals.find(bind.portal) {
             portal.claims = claims;
+            portal.restores = std::mem::take(&mut outcome.restores);
             portal.prepared = prepared;
         }
         self.due(Request::Bind, Effects::new());
@@ -139,6 +140,7 @@ impl Session {
 
     pub(super) fn execute_portal(&mut self, body: &[u8]) {
         let portal = Execute::read(body).and_then(|execute| self.portals.find(execute.portal));
+        let mut restores = Vec::new();
         let effect = match portal {
             None => {
                 self.statement_boundary();
@@ -147,10 +149,12 @@ impl Session {
             }
             Some(portal) if portal.executed => {
                 // A portal that was suspended goes on.
+                restores.clone_from(&portal.restores);
                 Effect::None
             }
             Some(portal) => {
                 portal.executed = true;
+                restores.clone_from(&portal.restores);
                 match portal.prepared.clone() {
                     None => {
                         self.statement_boundary();
@@ -170,7 +174,7 @@ impl Session {
                 }
             }
         };
-        self.due(Request::Execute, Effects::from_slice(&[effect]));
+        self.due_with(Request::Execute, Effects::from_slice(&[effect]), restores);
     }
 
     fn run_prepared(&mut self, prepared: &Prepared, claims: &mut Own) -> Effect {

@@ -2,12 +2,13 @@
 
 use super::prepared::Prepared;
 use super::refusal::Refusal;
+use super::restore::Restore;
 use super::{Carrier, Edit, Fact, Outcome, Session};
 use crate::catalog::model::Table;
 use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect};
+use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
@@ -184,7 +185,8 @@ impl Session {
         let mark = asking.statement.saturating_sub(1);
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
-        let mut read = RowsSeen { session: self, planned: &planned, asking, base, own, outcome, carrier };
+        let returns = insert.returning.is_some();
+        let mut read = RowsSeen { session: self, planned: &planned, asking, base, own, outcome, returns, carrier };
         let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
@@ -291,6 +293,8 @@ pub(super) struct RowsSeen<'a> {
     pub base: Base<'a>,
     pub own: &'a mut Own,
     pub outcome: &'a mut Outcome,
+    /// The statement returns rows.
+    pub returns: bool,
     /// `None`: literal or parameter, as the place of the key shows.
     pub carrier: Option<Carrier>,
 }
@@ -331,6 +335,12 @@ impl RowsSeen<'_> {
         self.session.twins.clear();
     }
 
+    /// The client is to see the key that it sent.
+    fn restores(&self, twin: &judge::Twin) -> bool {
+        let rewritten = matches!(twin.action, Action::Rekeyed | Action::Followed);
+        rewritten && self.returns && self.planned.policy.returning == Returning::Sent
+    }
+
     fn refusal(&self, twin: &judge::Twin, other: Row) -> Option<Refusal> {
         let Rule::Foreign(foreign) = twin.rule else { return None };
         let constraint = &self.planned.plan.table.foreign_keys.get(foreign)?.constraint;
@@ -346,6 +356,9 @@ impl RowsSeen<'_> {
                 self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
+        if let (true, Some(new)) = (self.restores(twin), twin.new) {
+            self.outcome.restores.push(Restore { new, old: twin.old });
+        }
         if let (Action::Ambiguous(other), None) = (twin.action, &self.outcome.refusal) {
             self.outcome.refusal = self.refusal(twin, other);
         }
@@ -360,6 +373,7 @@ impl RowsSeen<'_> {
                 _ => Carrier::Literal,
             }),
             column,
+            returned_as_sent: self.restores(twin),
         });
     }
 }

@@ -1,6 +1,7 @@
 //! What is kept of a prepared statement and of a portal.
 
 use super::inspect::Own;
+use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
@@ -157,6 +158,8 @@ pub struct Portal {
     pub prepared: Option<Arc<Prepared>>,
     /// What its rows claim once it is executed.
     pub claims: Own,
+    /// Keys to put back into the rows it returns.
+    pub restores: Vec<Restore>,
     pub executed: bool,
 }
 
@@ -182,6 +185,7 @@ impl Portals {
             self.named.entry(name.into()).or_default()
         };
         portal.claims.clear();
+        portal.restores.clear();
         portal.prepared = None;
         portal.executed = false;
         portal

@@ -51,7 +51,7 @@ impl Session {
             }
             effects.push(effect);
         }
-        self.due(Request::Query, effects);
+        self.due_with(Request::Query, effects, std::mem::take(&mut outcome.restores));
         if self.copy_open == CopyOpen::No {
             self.end_group();
         }
