@@ -16,6 +16,8 @@ mod differential;
 mod encodings;
 #[path = "integration/expect.rs"]
 mod expect;
+#[path = "integration/families.rs"]
+mod families;
 #[path = "integration/generator.rs"]
 mod generator;
 #[path = "integration/harmless.rs"]
@@ -38,6 +40,8 @@ mod rust_driver;
 mod saved;
 #[path = "integration/scenario.rs"]
 mod scenario;
+#[path = "integration/settings.rs"]
+mod settings;
 #[path = "integration/tools.rs"]
 mod tools;
 #[path = "integration/transparent.rs"]

@@ -14,7 +14,7 @@ pub const KEYS: u32 = 6;
 pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
+    pub fn below(&mut self, bound: u32) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -22,11 +22,11 @@ impl Random {
         u32::try_from(high).expect("32 bits are left") % bound
     }
 
-    fn one_in(&mut self, bound: u32) -> bool {
+    pub fn one_in(&mut self, bound: u32) -> bool {
         self.below(bound) == 0
     }
 
-    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.below(u32::try_from(among.len()).expect("few")) as usize]
     }
 }

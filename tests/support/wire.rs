@@ -153,7 +153,10 @@ impl Wire {
                 return Ok(reply);
             }
             let mut chunk = [0; 64 << 10];
-            let read = self.stream.read(&mut chunk)?;
+            let read = match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
