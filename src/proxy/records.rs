@@ -66,7 +66,7 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: carrier(fact.carrier),
             identical: fact.twin.identical,
-            echoed_in: Vec::new(),
+            echoed_in: fact.echoed_in.iter().filter_map(|&at| Some(fact.table.columns.get(at)?.name.as_str().into())).collect(),
             origin: Arc::clone(&self.origin),
         })
     }

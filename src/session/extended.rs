@@ -9,7 +9,6 @@ use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
 use crate::rekey::rows::{Bound, Place, Supply};
-use crate::sql::name::Name;
 use crate::sql::split;
 use crate::sql::statement::Statement;
 use crate::wire::message::{Execute, Parse, Target};
@@ -30,8 +29,11 @@ impl Session {
             let options = self.options();
             let mut statements = split::statements(text, options);
             match (statements.next(), statements.next()) {
-                (None, _) => Prepared::new(text, 0..0, options, parse.types),
-                (Some(range), None) => Prepared::new(text, range, options, parse.types),
+                (None, _) => Prepared::new(text, 0..0, options, parse.types, Vec::new()),
+                (Some(range), None) => {
+                    let mentions = self.mentioned(text, range.clone(), options);
+                    Prepared::new(text, range, options, parse.types, mentions)
+                }
                 (Some(_), Some(_)) => Prepared::unread(),
             }
         } else {
@@ -49,7 +51,8 @@ impl Session {
 
     /// SQL `PREPARE`.
     pub(super) fn prepare(&mut self, name: &str, text: &[u8], body: Range<usize>) {
-        let prepared = Prepared::new(text, body, self.options(), Vec::new());
+        let mentions = self.mentioned(text, body.clone(), self.options());
+        let prepared = Prepared::new(text, body, self.options(), Vec::new(), mentions);
         self.statements.set(name.as_bytes(), self.message, Some(Arc::new(prepared)));
     }
 
@@ -104,6 +107,7 @@ impl Session {
         let again = prepared.was_executed().then_some("literal again");
         let text_fixed = self.literals.obstacle().or(again);
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        self.freed_within(&prepared.statement);
         self.inspect_bound(prepared, supply, claims, outcome);
         if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
             let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
@@ -194,7 +198,7 @@ impl Session {
             self.references.take_over(&mut claims.references);
         }
         let effect = self.apply(&prepared.statement, ordinal);
-        self.called(&prepared.calls, ordinal);
+        self.called(&prepared.mentions, ordinal);
         effect
     }
 
@@ -229,8 +233,8 @@ impl Session {
         }
         prepared.execute_again();
         let effect = self.apply(&prepared.statement, ordinal);
-        let mut called = prepared.calls.clone();
-        called.extend(crate::sql::calls::calls(text, range, self.options()).collect::<Vec<Name>>());
+        let mut called = prepared.mentions.clone();
+        called.extend(self.mentioned(text, range, self.options()));
         self.called(&called, ordinal);
         effect
     }

@@ -1,5 +1,6 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
+use super::execute::is_opaque;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
@@ -12,7 +13,6 @@ use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
-use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
@@ -146,7 +146,7 @@ impl Session {
 
     fn calls_opaque(&self, supply: Supply<'_>, range: Range<usize>) -> bool {
         let Some(catalog) = &self.catalog else { return true };
-        calls::calls(supply.text, range, supply.options).any(|name| catalog.is_opaque_function(&name))
+        self.mentioned(supply.text, range, supply.options).iter().any(|name| is_opaque(catalog, name))
     }
 
     /// Inspects one INSERT. Its rows are compared with `base` and `own`, and claim their keys in `own`.
@@ -335,6 +335,14 @@ impl RowsSeen<'_> {
         self.session.twins.clear();
     }
 
+    /// Columns besides the key's, and those that follow it, whose values contain the old key.
+    fn echoes(&self, twin: &judge::Twin, slots: &[Slot<'_>]) -> Vec<usize> {
+        let elsewhere = |input: &usize| *input != twin.input && !twin.follows.contains(input);
+        let contains = |input: &usize| slots.get(*input).is_some_and(|slot| slot.value.mentions(twin.old));
+        let inputs = (0..slots.len()).filter(|input| elsewhere(input) && contains(input));
+        inputs.filter_map(|input| self.planned.plan.inputs.get(input).copied()).collect()
+    }
+
     /// The client is to see the key that it sent.
     fn restores(&self, twin: &judge::Twin) -> bool {
         let rewritten = matches!(twin.action, Action::Rekeyed | Action::Followed);
@@ -373,6 +381,7 @@ impl RowsSeen<'_> {
                 _ => Carrier::Literal,
             }),
             column,
+            echoed_in: self.echoes(twin, slots),
             returned_as_sent: self.restores(twin),
         });
     }

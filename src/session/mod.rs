@@ -116,6 +116,8 @@ pub struct Fact {
     pub carrier: Carrier,
     /// Column of the key (position in `Table::columns`).
     pub column: usize,
+    /// Other columns of the row in which the old key stands too (positions in `Table::columns`).
+    pub echoed_in: Vec<usize>,
     /// RETURNING shows the client the key that it sent.
     pub returned_as_sent: bool,
 }

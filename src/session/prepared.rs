@@ -1,5 +1,6 @@
 //! What is kept of a prepared statement and of a portal.
 
+use super::execute::is_opaque;
 use super::inspect::Own;
 use super::restore::Restore;
 use crate::catalog::Catalog;
@@ -25,23 +26,28 @@ pub struct Prepared {
     pub types: Vec<u32>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
-    /// What the text seems to call.
-    pub calls: Vec<Name>,
+    /// Names in the text that may stand for something that does anything.
+    pub mentions: Vec<Name>,
     /// Literal keys of the text have been inserted once.
     executed: AtomicBool,
 }
 
 impl Prepared {
-    /// Reads the facts of one statement in `text`.
+    /// Reads the facts of one statement in `text`. `mentions` are the names in it that may stand for something
+    /// that does anything.
     #[must_use]
-    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>) -> Self {
-        let statement = statement::classify(text, range.clone(), options);
+    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>, mentions: Vec<Name>) -> Self {
+        let mut statement = statement::classify(text, range.clone(), options);
+        if let Statement::Explain { analyze, body } = &statement {
+            // EXPLAIN ANALYZE runs what it explains.
+            statement = if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
+        }
         let mut prepared = Self {
             text: Box::default(),
             options,
             types,
             shared: Vec::new(),
-            calls: calls::calls(text, range.clone(), options).collect(),
+            mentions,
             executed: AtomicBool::new(false),
             statement,
         };
@@ -63,7 +69,7 @@ impl Prepared {
             options: Options { standard_conforming_strings: true },
             types: Vec::new(),
             shared: Vec::new(),
-            calls: Vec::new(),
+            mentions: Vec::new(),
             executed: AtomicBool::new(false),
         }
     }
@@ -82,7 +88,7 @@ impl Prepared {
     /// Whether the statement calls something that may do anything.
     #[must_use]
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
-        self.calls.iter().any(|name| catalog.is_opaque_function(name))
+        self.mentions.iter().any(|name| is_opaque(catalog, name))
     }
 }
 

@@ -93,6 +93,7 @@ impl Session {
                 } else if self.copy.is_some() {
                     self.around.counters.uninspected_total.increment("statements behind a COPY in one Query");
                 } else {
+                    self.freed_within(statement);
                     self.inspect_text(statement, supply, range.clone(), ordinal, outcome);
                 }
                 self.after(statement, text, range, ordinal)
