@@ -8,8 +8,8 @@ use super::{banner, fail, logging};
 use crate::config::Config;
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
-use crate::proxy::Proxy;
-use tokio::signal::unix::{SignalKind, signal};
+use crate::proxy::{Proxy, Reloader};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs untwin until it is told to stop.
 pub(super) fn run(config: Config) -> ExitCode {
@@ -23,7 +23,8 @@ pub(super) fn run(config: Config) -> ExitCode {
         Ok(journal) => journal,
         Err(error) => return fail(error),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(error),
@@ -41,6 +42,7 @@ async fn serve(config: Config, journal: Journal) -> std::io::Result<()> {
     let path = journal.path().to_owned();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let proxy = Proxy::bind(config.proxy(), journal, Arc::new(Counters::default())).await?;
+    let reloading = tokio::spawn(reload(proxy.reloader(), signal(SignalKind::hangup())?));
     let mut out = std::io::stdout().lock();
     // Nobody may be reading: a service's standard output is often closed.
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
@@ -53,5 +55,16 @@ async fn serve(config: Config, journal: Journal) -> std::io::Result<()> {
         }
     };
     proxy.serve(stop).await;
+    reloading.abort();
     Ok(())
+}
+
+/// Reads certificates and keys anew whenever SIGHUP says so.
+async fn reload(reloader: Reloader, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        match reloader.reload() {
+            Ok(()) => tracing::info!("certificates and keys were read anew: new connections use them"),
+            Err(error) => tracing::error!(%error, "certificates and keys stay as they were"),
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod file;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
+mod upstream_tls;
 pub mod value;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use crate::journal;
 use crate::proxy;
+use crate::proxy::tls::{ClientMode, ClientTls};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
@@ -29,6 +31,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// Where clients connect: one address at least.
     pub listen: Vec<Address>,
+    /// Whether and how clients' connections are encrypted.
+    pub client_tls: ClientTls,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -95,6 +99,9 @@ pub enum Error {
         /// Those that exist, separated by commas.
         known: String,
     },
+    /// Settings that make no sense together.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// No source gives a setting that has no default.
     #[error("{setting} is not set: give --{setting}, UNTWIN_{variable} or {setting} in untwin.toml", variable = .setting.to_uppercase())]
     Missing {
@@ -124,19 +131,13 @@ impl Sources {
     /// All but [`Error::Missing`].
     pub fn settings(self) -> Result<Settings, Error> {
         let environment = environment::read(&self.environment)?;
-        let named = self
-            .file
-            .or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
+        let named = self.file.or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
         let file = match named {
             Some(path) => file::read(&path)?,
             None if Path::new(FILE).exists() => file::read(Path::new(FILE))?,
             None => Settings::default(),
         };
-        Ok(self
-            .flags
-            .over(environment)
-            .over(file)
-            .over(Settings::defaults()))
+        Ok(self.flags.over(environment).over(file).over(Settings::defaults()))
     }
 
     /// The configuration.
@@ -149,10 +150,7 @@ impl Sources {
 }
 
 fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
-    variables
-        .iter()
-        .find(|(found, value)| found == name && !value.is_empty())
-        .map(|(_, value)| value)
+    variables.iter().find(|(found, value)| found == name && !value.is_empty()).map(|(_, value)| value)
 }
 
 impl Config {
@@ -162,6 +160,8 @@ impl Config {
         proxy::Config {
             listen: self.listen.clone(),
             upstream: self.upstream.addresses.clone(),
+            upstream_tls: self.upstream.tls.clone(),
+            client_tls: self.client_tls.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             catalog_ttl: self.catalog_ttl,
@@ -173,23 +173,27 @@ impl Config {
     /// Composes the configuration of settings that include the defaults.
     ///
     /// # Errors
-    /// [`Error::Missing`].
+    /// [`Error::Missing`] and [`Error::Contradiction`].
     pub fn compose(settings: Settings) -> Result<Self, Error> {
         Ok(Self {
             policies: settings.policies(),
             upstream: set("upstream", settings.upstream)?,
             listen: set("listen", settings.listen)?.0,
+            client_tls: client_tls(ClientTls {
+                mode: set("client_tls", settings.client_tls)?,
+                cert: settings.client_tls_cert,
+                key: settings.client_tls_key,
+                ca: settings.client_tls_ca,
+                certificates: set("client_tls_verify", settings.client_tls_verify)?,
+            })?,
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             workers: set("workers", settings.workers)?,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {
                 statement_bytes: set("max_statement_bytes", settings.max_statement_bytes)?.0,
-                transaction_key_bytes: set(
-                    "max_transaction_key_bytes",
-                    settings.max_transaction_key_bytes,
-                )?
-                .0,
+                transaction_key_bytes: set("max_transaction_key_bytes", settings.max_transaction_key_bytes)?
+                    .0,
                 total_key_bytes: set("max_total_key_bytes", settings.max_total_key_bytes)?.0,
             },
             journal: journal::Config {
@@ -208,16 +212,24 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
-        if self.upstream.has_login() {
-            vec![login]
-        } else {
-            Vec::new()
-        }
+        if self.upstream.has_login() { vec![login] } else { Vec::new() }
     }
 }
 
 fn set<T>(setting: &'static str, value: Option<T>) -> Result<T, Error> {
     value.ok_or(Error::Missing { setting })
+}
+
+fn client_tls(tls: ClientTls) -> Result<ClientTls, Error> {
+    if tls.cert.is_some() != tls.key.is_some() {
+        return Err(Error::Contradiction("client_tls_cert and client_tls_key need each other"));
+    }
+    if tls.cert.is_none() && (tls.mode == ClientMode::Require || tls.ca.is_some()) {
+        return Err(Error::Contradiction(
+            "client_tls = require and client_tls_ca need client_tls_cert and client_tls_key",
+        ));
+    }
+    Ok(tls)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use toml::Spanned;
 use super::address::Listen;
 use super::upstream::Upstream;
 use super::value::{BadValue, LogFormat, LogLevel, Period, Size, setting};
+use crate::proxy::tls::{ClientCertificates, ClientMode};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
 };
@@ -29,6 +30,21 @@ pub struct Settings {
     /// Where clients connect: addresses separated by commas; /directory is a unix socket
     #[arg(long, value_name = "ADDRESSES")]
     pub listen: Option<Listen>,
+    /// Whether clients' connections are encrypted: disable, allow, prefer or require
+    #[arg(long, value_name = "CHOICE")]
+    pub client_tls: Option<ClientMode>,
+    /// The certificate that clients are shown, followed by those of its authorities (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_cert: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_key: Option<PathBuf>,
+    /// The authorities whose certificates clients may show (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_ca: Option<PathBuf>,
+    /// Whether clients have to show a certificate of client_tls_ca: optional or required
+    #[arg(long, value_name = "CHOICE")]
+    pub client_tls_verify: Option<ClientCertificates>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -157,18 +173,11 @@ impl FromStr for QualifiedName {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let table: TableName = text
-            .parse()
-            .map_err(|error| BadValue(format!("`{text}`: {error}")))?;
+        let table: TableName = text.parse().map_err(|error| BadValue(format!("`{text}`: {error}")))?;
         if table.schema.is_none() {
-            return Err(BadValue(format!(
-                "`{text}` says no schema: write `public.{text}`"
-            )));
+            return Err(BadValue(format!("`{text}` says no schema: write `public.{text}`")));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            table,
-        })
+        Ok(Self { text: text.to_owned(), table })
     }
 }
 
@@ -200,9 +209,15 @@ impl Settings {
         let rest = crate::rekey::policy::Policy::default();
         Self {
             upstream: None,
-            listen: Some(Listen(vec![super::address::Address::from(
-                std::net::SocketAddr::from(([127, 0, 0, 1], 6432)),
-            )])),
+            listen: Some(Listen(vec![super::address::Address::from(std::net::SocketAddr::from((
+                [127, 0, 0, 1],
+                6432,
+            )))])),
+            client_tls: Some(ClientMode::default()),
+            client_tls_cert: None,
+            client_tls_key: None,
+            client_tls_ca: None,
+            client_tls_verify: Some(ClientCertificates::default()),
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -219,9 +234,7 @@ impl Settings {
             catalog_ttl: seconds(60),
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
-            workers: std::thread::available_parallelism()
-                .ok()
-                .or(Some(NonZeroUsize::MIN)),
+            workers: std::thread::available_parallelism().ok().or(Some(NonZeroUsize::MIN)),
             database: Vec::new(),
             user: Vec::new(),
             application: Vec::new(),
@@ -236,6 +249,11 @@ impl Settings {
         Self {
             upstream: self.upstream.or(lower.upstream),
             listen: self.listen.or(lower.listen),
+            client_tls: self.client_tls.or(lower.client_tls),
+            client_tls_cert: self.client_tls_cert.or(lower.client_tls_cert),
+            client_tls_key: self.client_tls_key.or(lower.client_tls_key),
+            client_tls_ca: self.client_tls_ca.or(lower.client_tls_ca),
+            client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),
@@ -243,9 +261,7 @@ impl Settings {
             log_format: self.log_format.or(lower.log_format),
             log_level: self.log_level.or(lower.log_level),
             max_statement_bytes: self.max_statement_bytes.or(lower.max_statement_bytes),
-            max_transaction_key_bytes: self
-                .max_transaction_key_bytes
-                .or(lower.max_transaction_key_bytes),
+            max_transaction_key_bytes: self.max_transaction_key_bytes.or(lower.max_transaction_key_bytes),
             max_total_key_bytes: self.max_total_key_bytes.or(lower.max_total_key_bytes),
             name_based: self.name_based.or(lower.name_based),
             identical_rows: self.identical_rows.or(lower.identical_rows),
@@ -258,11 +274,7 @@ impl Settings {
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),
             application: list(self.application, lower.application),
-            table: if self.table.is_empty() {
-                lower.table
-            } else {
-                self.table
-            },
+            table: if self.table.is_empty() { lower.table } else { self.table },
         }
     }
 
@@ -287,11 +299,8 @@ impl Settings {
 
 impl TableSection {
     fn rule(&self) -> TableRule {
-        let volatile: Vec<Box<str>> = self
-            .volatile_columns
-            .iter()
-            .map(|column| column.as_str().into())
-            .collect();
+        let volatile: Vec<Box<str>> =
+            self.volatile_columns.iter().map(|column| column.as_str().into()).collect();
         TableRule {
             overrides: overrides!(self),
             protect: self.protect,

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode as TokioMode, SslNegotiation};
 
 use super::address::Address;
+use super::upstream_tls;
 use super::value::{BadValue, setting};
 use crate::proxy::escaped;
+use crate::proxy::tls::{SslMode, UpstreamTls};
 
 /// The port of Postgres.
 const POSTGRES_PORT: u16 = 5432;
@@ -19,6 +21,8 @@ pub struct Upstream {
     pub addresses: Vec<Address>,
     /// The whole URL, for connections of untwin's own. Sessions of clients bring their own credentials.
     pub client: tokio_postgres::Config,
+    /// How connections are encrypted.
+    pub tls: UpstreamTls,
 }
 
 setting!(
@@ -27,19 +31,11 @@ setting!(
 );
 
 impl Upstream {
-    /// How connections are encrypted.
-    #[must_use]
-    pub fn ssl_mode(&self) -> SslMode {
-        self.client.get_ssl_mode()
-    }
-
     /// Whether the URL names a user, a password or a database, which no client's session uses.
     #[must_use]
     pub fn has_login(&self) -> bool {
         let client = &self.client;
-        client.get_user().is_some()
-            || client.get_password().is_some()
-            || client.get_dbname().is_some()
+        client.get_user().is_some() || client.get_password().is_some() || client.get_dbname().is_some()
     }
 }
 
@@ -54,15 +50,20 @@ impl FromStr for Upstream {
         } else {
             format!("postgres://{text}")
         };
-        let client: tokio_postgres::Config = url.parse().map_err(|error| {
-            let reason = std::error::Error::source(&error)
-                .map_or_else(String::new, |source| format!(" ({source})"));
-            BadValue(format!(
-                "this is no URL of a database{reason}: write `postgres://host:port`"
-            ))
+        let (url, parameters) = upstream_tls::split(&url)?;
+        let mut tls = upstream_tls::read(&parameters)?;
+        let mut client: tokio_postgres::Config = url.parse().map_err(|error| {
+            let reason =
+                std::error::Error::source(&error).map_or_else(String::new, |source| format!(" ({source})"));
+            BadValue(format!("this is no URL of a database{reason}: write `postgres://host:port`"))
         })?;
+        client.ssl_mode(tokio_mode(tls.mode));
+        if tls.direct {
+            client.ssl_negotiation(SslNegotiation::Direct);
+        }
         let addresses = addresses(&client)?;
-        Ok(Self { addresses, client })
+        tls.names = names(&client, &addresses);
+        Ok(Self { addresses, client, tls })
     }
 }
 
@@ -75,15 +76,47 @@ impl fmt::Display for Upstream {
                 format!("{}:{port}", escaped(directory).replace('/', "%2F"))
             }
         };
-        let hosts: Vec<_> = self.addresses.iter().map(host).collect();
-        let ssl_mode = match self.ssl_mode() {
-            SslMode::Disable => "?sslmode=disable",
-            SslMode::Require => "?sslmode=require",
-            _ => "",
+        let name = |address: &Address| {
+            let named = self.tls.names.iter().find(|(of, _)| of == address);
+            match (named, address) {
+                (Some((_, name)), Address::Tcp { port, .. }) => format!("{name}:{port}"),
+                _ => host(address),
+            }
         };
-        let slash = if ssl_mode.is_empty() { "" } else { "/" };
-        write!(f, "postgres://{}{slash}{ssl_mode}", hosts.join(","))
+        let hosts: Vec<_> = self.addresses.iter().map(name).collect();
+        let mut parameters = upstream_tls::shown(&self.tls);
+        if !self.tls.names.is_empty() {
+            let ips = self.addresses.iter().filter_map(|address| match address {
+                Address::Tcp { host, .. } => Some(host.as_str()),
+                Address::Unix { .. } => None,
+            });
+            parameters.push(format!("hostaddr={}", ips.collect::<Vec<_>>().join(",")));
+        }
+        let question = if parameters.is_empty() { "" } else { "/?" };
+        write!(f, "postgres://{}{question}{}", hosts.join(","), parameters.join("&"))
     }
+}
+
+/// The nearest that tokio_postgres has.
+fn tokio_mode(mode: SslMode) -> TokioMode {
+    match mode {
+        SslMode::Disable => TokioMode::Disable,
+        SslMode::Allow | SslMode::Prefer => TokioMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => TokioMode::Require,
+    }
+}
+
+/// The names of hosts whose addresses are given beside, for their certificates bear names.
+fn names(client: &tokio_postgres::Config, addresses: &[Address]) -> Vec<(Address, String)> {
+    let (hosts, literal) = (client.get_hosts(), client.get_hostaddrs());
+    if literal.is_empty() || hosts.len() != literal.len() {
+        return Vec::new();
+    }
+    let name = |(host, address): (&Host, &Address)| match host {
+        Host::Tcp(name) => Some((address.clone(), name.clone())),
+        Host::Unix(_) => None,
+    };
+    hosts.iter().zip(addresses).filter_map(name).collect()
 }
 
 /// Pairs hosts with ports as libpq does: none means 5432, one is that of every host.
@@ -109,14 +142,8 @@ fn addresses(client: &tokio_postgres::Config) -> Result<Vec<Address>, BadValue> 
             BadValue("the URL of the database has more hosts than ports, or fewer".to_owned())
         })?;
         Ok(match host {
-            Host::Tcp(host) => Address::Tcp {
-                host: host.clone(),
-                port,
-            },
-            Host::Unix(directory) => Address::Unix {
-                directory: directory.clone(),
-                port,
-            },
+            Host::Tcp(host) => Address::Tcp { host: host.clone(), port },
+            Host::Unix(directory) => Address::Unix { directory: directory.clone(), port },
         })
     };
     hosts.iter().enumerate().map(address).collect()
@@ -127,85 +154,41 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Address::Tcp { host: host.to_owned(), port }
     }
 
     fn unix(directory: &str, port: u16) -> Address {
-        Address::Unix {
-            directory: directory.into(),
-            port,
-        }
+        Address::Unix { directory: directory.into(), port }
     }
 
     #[test]
     fn urls_of_databases() {
         for (text, addresses, shown) in [
-            (
-                "postgres://127.0.0.1",
-                vec![tcp("127.0.0.1", 5432)],
-                "postgres://127.0.0.1:5432",
-            ),
-            (
-                "127.0.0.1:5433",
-                vec![tcp("127.0.0.1", 5433)],
-                "postgres://127.0.0.1:5433",
-            ),
-            (
-                "postgresql://u:secret@h:1/d",
-                vec![tcp("h", 1)],
-                "postgres://h:1",
-            ),
-            (
-                "postgres://h:1,i:2",
-                vec![tcp("h", 1), tcp("i", 2)],
-                "postgres://h:1,i:2",
-            ),
-            (
-                "postgres://[::1]:1",
-                vec![tcp("::1", 1)],
-                "postgres://[::1]:1",
-            ),
-            (
-                "postgres://%2Fvar%2Frun:1",
-                vec![unix("/var/run", 1)],
-                "postgres://%2Fvar%2Frun:1",
-            ),
-            (
-                "postgres:///d?host=/var/run",
-                vec![unix("/var/run", 5432)],
-                "postgres://%2Fvar%2Frun:5432",
-            ),
-            (
-                "host=h,i port=7 password=secret",
-                vec![tcp("h", 7), tcp("i", 7)],
-                "postgres://h:7,i:7",
-            ),
+            ("postgres://127.0.0.1", vec![tcp("127.0.0.1", 5432)], "postgres://127.0.0.1:5432"),
+            ("127.0.0.1:5433", vec![tcp("127.0.0.1", 5433)], "postgres://127.0.0.1:5433"),
+            ("postgresql://u:secret@h:1/d", vec![tcp("h", 1)], "postgres://h:1"),
+            ("postgres://h:1,i:2", vec![tcp("h", 1), tcp("i", 2)], "postgres://h:1,i:2"),
+            ("postgres://[::1]:1", vec![tcp("::1", 1)], "postgres://[::1]:1"),
+            ("postgres://%2Fvar%2Frun:1", vec![unix("/var/run", 1)], "postgres://%2Fvar%2Frun:1"),
+            ("postgres:///d?host=/var/run", vec![unix("/var/run", 5432)], "postgres://%2Fvar%2Frun:5432"),
+            ("host=h,i port=7 password=secret", vec![tcp("h", 7), tcp("i", 7)], "postgres://h:7,i:7"),
             (
                 "host=h hostaddr=127.0.0.1",
                 vec![tcp("127.0.0.1", 5432)],
-                "postgres://127.0.0.1:5432",
+                "postgres://h:5432/?hostaddr=127.0.0.1",
             ),
+            ("postgres://h/?sslmode=require", vec![tcp("h", 5432)], "postgres://h:5432/?sslmode=require"),
             (
-                "postgres://h/?sslmode=require",
+                "host=h sslmode=verify-full sslrootcert='/r s.pem'",
                 vec![tcp("h", 5432)],
-                "postgres://h:5432/?sslmode=require",
+                "postgres://h:5432/?sslmode=verify-full&sslrootcert=/r%20s.pem",
             ),
         ] {
             let upstream: Upstream = text.parse().unwrap();
-            assert_eq!(
-                (&upstream.addresses, upstream.to_string().as_str()),
-                (&addresses, shown),
-                "{text}"
-            );
+            assert_eq!((&upstream.addresses, upstream.to_string().as_str()), (&addresses, shown), "{text}");
             assert!(!format!("{upstream:?}").contains("secret"));
             let again: Upstream = shown.parse().unwrap();
-            assert_eq!(
-                (&again.addresses, again.ssl_mode()),
-                (&addresses, upstream.ssl_mode())
-            );
+            assert_eq!((&again.addresses, &again.tls), (&addresses, &upstream.tls));
         }
     }
 
@@ -232,16 +215,8 @@ mod tests {
 
     #[test]
     fn a_login_in_the_url_is_noticed() {
-        for (text, login) in [
-            ("postgres://h", false),
-            ("postgres://u@h", true),
-            ("postgres://h/d", true),
-        ] {
-            assert_eq!(
-                text.parse::<Upstream>().unwrap().has_login(),
-                login,
-                "{text}"
-            );
+        for (text, login) in [("postgres://h", false), ("postgres://u@h", true), ("postgres://h/d", true)] {
+            assert_eq!(text.parse::<Upstream>().unwrap().has_login(), login, "{text}");
         }
     }
 }

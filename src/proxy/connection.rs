@@ -1,11 +1,13 @@
 //! One client connection from accept to close.
 
 use super::buffer::Buffer;
-use super::handshake::{self, Login, LoginError, Opening};
+use super::credentials::Credentials;
+use super::handshake::{Login, LoginError};
+use super::opening::{self, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
-use super::stream::Stream;
-use super::{Shared, address};
+use super::stream::{Stream, send};
+use super::{Shared, upstream};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
@@ -50,29 +52,43 @@ pub(super) async fn serve(mut client: Stream, address: String, number: u64, shar
     .await;
 }
 
-async fn login_and_relay(client: &mut Stream, address: String, session: String, shared: &Arc<Shared>) -> Result<(), LoginError> {
+async fn login_and_relay(
+    client: &mut Stream,
+    address: String,
+    session: String,
+    shared: &Arc<Shared>,
+) -> Result<(), LoginError> {
     let limit = shared.config.login_timeout;
     let deadline = tokio::time::Instant::now() + limit;
-    let opening = tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(|_| LoginError::Slow(limit))??;
+    let credentials = shared.credentials();
+    let opening = tokio::time::timeout_at(deadline, opening::opening(client, &credentials.acceptor))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
     let (packet, parameters) = match opening {
-        Opening::Cancel { packet } => return cancel(&packet, shared).await,
+        Opening::Cancel { packet } => {
+            cancel(&packet, &credentials, shared).await?;
+            // Within TLS the end is announced.
+            return Ok(client.halves().1.shutdown().await?);
+        }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
-    let (mut server, host) = address::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
-    server.halves().1.write_all(&packet).await?;
-    if parameters.replication {
-        tracing::info!(user = parameters.user, %host, "replication connection: relayed without inspection");
-        return relay_raw(client, &mut server).await;
-    }
+    let opened = upstream::open(&shared.config, &credentials.connector, &packet).await?;
+    let upstream::Opened { stream: mut server, received, host } = opened;
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
     let mut login = Login {
         client: client.halves(),
         server: server.halves(),
         from_client: Buffer::default(),
-        from_server: Buffer::default(),
+        from_server: received,
     };
-    tokio::time::timeout_at(deadline, login.authenticate(&mut state)).await.map_err(|_| LoginError::Slow(limit))??;
+    tokio::time::timeout_at(deadline, login.authenticate(&mut state))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
+    if parameters.replication {
+        tracing::info!(user = parameters.user, %host, "replication connection: relayed without inspection");
+        return relay_raw(login).await;
+    }
     login.learn(&mut state, &shelf, shared).await?;
     login.release().await?;
     tracing::info!(
@@ -84,7 +100,12 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
     );
     let records = Records::new(origin(&parameters, &address, &session));
     let link = Link::new(shared, &shelf, state, records);
-    let Login { client: (client_reader, client_writer), server: (server_reader, server_writer), from_client, from_server } = login;
+    let Login {
+        client: (client_reader, client_writer),
+        server: (server_reader, server_writer),
+        from_client,
+        from_server,
+    } = login;
     let mut up = Upward::new(&link, client_reader, server_writer, from_client);
     let mut down = Downward::new(&link, server_reader, client_writer, from_server);
     let ended = run(&mut up, &mut down).await;
@@ -136,26 +157,31 @@ where
 }
 
 /// A cancel request goes where the sessions go, with the server's own key, on a connection of its own.
-async fn cancel(packet: &[u8], shared: &Shared) -> Result<(), LoginError> {
-    for host in &shared.config.upstream {
-        let Ok(Ok(mut server)) = tokio::time::timeout(shared.config.connect_timeout, host.connect()).await else { continue };
-        server.halves().1.write_all(packet).await?;
-        // The server closes when it has passed the signal on: the client may rely on that.
-        let mut nothing = [0; 16];
-        let _ = tokio::time::timeout(LINGER, server.halves().0.read(&mut nothing)).await;
+async fn cancel(packet: &[u8], credentials: &Credentials, shared: &Shared) -> Result<(), LoginError> {
+    let Ok(opened) = upstream::open(&shared.config, &credentials.connector, packet).await else {
         return Ok(());
-    }
+    };
+    let mut server = opened.stream;
+    // The server closes when it has passed the signal on: the client may rely on that.
+    let mut nothing = [0; 16];
+    let _ = tokio::time::timeout(LINGER, server.halves().0.read(&mut nothing)).await;
     Ok(())
 }
 
-async fn relay_raw(client: &mut Stream, server: &mut Stream) -> Result<(), LoginError> {
-    let (mut client_reader, mut client_writer) = client.halves();
-    let (mut server_reader, mut server_writer) = server.halves();
+/// Relays what follows a login, unread.
+async fn relay_raw(login: Login<'_>) -> Result<(), LoginError> {
+    let Login {
+        client: (mut client_reader, mut client_writer),
+        server: (mut server_reader, mut server_writer),
+        ..
+    } = login;
     let up = async {
+        send(&mut server_writer, login.from_client.filled()).await?;
         tokio::io::copy(&mut client_reader, &mut server_writer).await?;
         server_writer.shutdown().await
     };
     let down = async {
+        send(&mut client_writer, login.from_server.filled()).await?;
         tokio::io::copy(&mut server_reader, &mut client_writer).await?;
         client_writer.shutdown().await
     };
@@ -165,7 +191,7 @@ async fn relay_raw(client: &mut Stream, server: &mut Stream) -> Result<(), Login
 
 async fn say_goodbye(client: &mut Stream, reply: &[u8]) {
     let mut writer = client.halves().1;
-    if writer.write_all(reply).await.is_ok() && writer.shutdown().await.is_ok() {
+    if send(&mut writer, reply).await.is_ok() && writer.shutdown().await.is_ok() {
         linger(client).await;
     }
 }

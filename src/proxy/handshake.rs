@@ -4,17 +4,16 @@
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::relay::LoadGuard;
-use super::stream::{ReadHalf, Stream, WriteHalf};
+use super::stream::{ReadHalf, WriteHalf, send};
 use super::{Shared, UpstreamError, catalogs};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
-use crate::wire::startup::{self, Parameters, Startup, StartupError};
+use crate::wire::startup::{self, StartupError};
 use crate::wire::tag::backend;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Why a session never became ready.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +21,13 @@ pub(super) enum LoginError {
     /// The client sent something that Postgres refuses too.
     #[error("{0}")]
     Startup(#[from] StartupError),
+    /// The client sent something behind its request for TLS, before TLS.
+    #[error("received unencrypted data after SSL request")]
+    Early,
+    #[error("the TLS handshake with the client failed: {0}")]
+    Tls(io::Error),
+    #[error("this connection is not encrypted")]
+    Unencrypted,
     #[error("{0}")]
     Upstream(#[from] UpstreamError),
     #[error("the client took longer than {0:?} to log in")]
@@ -40,7 +46,7 @@ impl LoginError {
     /// Whose fault it is, for the counters.
     pub fn blame(&self) -> &'static str {
         match self {
-            Self::Startup(_) | Self::Slow(_) => "client",
+            Self::Startup(_) | Self::Early | Self::Tls(_) | Self::Unencrypted | Self::Slow(_) => "client",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
         }
@@ -51,56 +57,25 @@ impl LoginError {
         let message = self.to_string();
         match self {
             Self::Startup(error) => Some(startup::fatal(error.sqlstate(), &message, "")),
+            Self::Early => Some(startup::fatal("08P01", &message, "")),
+            Self::Unencrypted => Some(startup::fatal(
+                "28000",
+                &format!("untwin: {message}"),
+                "untwin was started with client_tls = require: connect with sslmode=require.",
+            )),
             Self::Upstream(_) => Some(startup::fatal(
                 "08001",
                 &format!("untwin: {message}"),
                 "Check that the server runs there, and the --upstream address untwin was started with.",
             )),
-            Self::Slow(_) => Some(startup::fatal("08006", &format!("untwin: {message}"), "Raise login_timeout if clients need longer.")),
+            Self::Slow(_) => Some(startup::fatal(
+                "08006",
+                &format!("untwin: {message}"),
+                "Raise login_timeout if clients need longer.",
+            )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
-            Self::Closed | Self::Io(_) => None,
+            Self::Closed | Self::Tls(_) | Self::Io(_) => None,
         }
-    }
-}
-
-/// What a client's first packets ask for.
-pub(super) enum Opening {
-    Session { packet: Vec<u8>, parameters: Parameters },
-    Cancel { packet: Vec<u8> },
-}
-
-/// Encryption may be asked for twice (GSSENC, then SSL) before the startup packet.
-const MOST_REQUESTS: usize = 3;
-
-/// Reads the client's first packets; encryption is declined.
-pub(super) async fn opening(client: &mut Stream) -> Result<Opening, LoginError> {
-    let (mut reader, mut writer) = client.halves();
-    for _ in 0..MOST_REQUESTS {
-        let packet = first_packet(&mut reader).await?;
-        match startup::read(&packet)? {
-            Startup::Ssl | Startup::Gssenc => writer.write_all(b"N").await?,
-            Startup::Cancel => return Ok(Opening::Cancel { packet }),
-            Startup::Session(parameters) => return Ok(Opening::Session { packet, parameters }),
-        }
-    }
-    Err(StartupError::Layout.into())
-}
-
-async fn first_packet(reader: &mut ReadHalf<'_>) -> Result<Vec<u8>, LoginError> {
-    let mut word = [0; 4];
-    read_exact(reader, &mut word).await?;
-    let mut packet = vec![0; startup::packet_length(word)?];
-    let (head, rest) = packet.split_at_mut(4);
-    head.copy_from_slice(&word);
-    read_exact(reader, rest).await?;
-    Ok(packet)
-}
-
-async fn read_exact(reader: &mut ReadHalf<'_>, bytes: &mut [u8]) -> Result<(), LoginError> {
-    match reader.read_exact(bytes).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(LoginError::Closed),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -129,7 +104,7 @@ impl Login<'_> {
             tokio::select! {
                 count = from_server.read(&mut server.0) => match count? {
                     0 => {
-                        client.1.write_all(from_server.filled()).await?;
+                        send(&mut client.1, from_server.filled()).await?;
                         return Err(LoginError::Closed);
                     }
                     _ => {}
@@ -159,7 +134,7 @@ impl Login<'_> {
             }
             end += header.frame();
         }
-        self.client.1.write_all(bytes.get(..end).unwrap_or_default()).await?;
+        send(&mut self.client.1, bytes.get(..end).unwrap_or_default()).await?;
         self.from_server.consume(end);
         Ok(ready)
     }
@@ -174,13 +149,18 @@ impl Login<'_> {
             }
             end += header.frame();
         }
-        self.server.1.write_all(bytes.get(..end).unwrap_or_default()).await?;
+        send(&mut self.server.1, bytes.get(..end).unwrap_or_default()).await?;
         self.from_client.consume(end);
         Ok(())
     }
 
     /// Gives the session a catalog, loading it over this very connection if nobody has yet.
-    pub async fn learn(&mut self, session: &mut Session, shelf: &Shelf, shared: &Shared) -> Result<(), LoginError> {
+    pub async fn learn(
+        &mut self,
+        session: &mut Session,
+        shelf: &Shelf,
+        shared: &Shared,
+    ) -> Result<(), LoginError> {
         for _ in 0..2 {
             match shelf.errand(shared.config.catalog_ttl) {
                 Errand::Use(catalog) => {
@@ -213,7 +193,7 @@ impl Login<'_> {
     pub async fn release(&mut self) -> Result<(), LoginError> {
         if let Some(ready) = complete(self.from_server.filled())? {
             let message = self.from_server.filled().get(..ready.frame()).unwrap_or_default();
-            self.client.1.write_all(message).await?;
+            send(&mut self.client.1, message).await?;
             self.from_server.consume(ready.frame());
         }
         Ok(())
@@ -222,7 +202,7 @@ impl Login<'_> {
     /// Asks behind the ReadyForQuery that the client has not seen yet.
     async fn ask(&mut self, session: &mut Session, ask: Ask) -> Result<Answer, LoginError> {
         let bytes = session.ask(ask);
-        self.server.1.write_all(&bytes).await?;
+        send(&mut self.server.1, &bytes).await?;
         // The ReadyForQuery of the login is the first message in the buffer and stays there.
         let mut kept = Vec::new();
         loop {
@@ -254,6 +234,6 @@ impl Login<'_> {
 }
 
 /// The header of the message at the start, if all of it is there.
-fn complete(bytes: &[u8]) -> Result<Option<Header>, BadLength> {
+pub(super) fn complete(bytes: &[u8]) -> Result<Option<Header>, BadLength> {
     Ok(frame::header(bytes)?.filter(|header| header.frame() <= bytes.len()))
 }

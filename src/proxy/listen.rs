@@ -1,5 +1,6 @@
 //! Where clients come in.
 
+use super::credentials::{Credentials, Reloader};
 use super::stream::Stream;
 use super::{Address, Config, Shared, catalogs, connection};
 use crate::journal::writer::Journal;
@@ -7,8 +8,8 @@ use crate::live::counters::Counters;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -30,16 +31,26 @@ impl Proxy {
     /// Takes the addresses of `config.listen`.
     ///
     /// # Errors
-    /// An address cannot be taken; the error names it.
+    /// An address cannot be taken, or a file of certificates cannot be used; the error names it.
     pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
+        let credentials = Credentials::load(&config).map_err(io::Error::other)?;
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address).await;
-            listeners.push(listener.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?);
+            listeners.push(listener.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            })?);
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
-        let shared = Shared { config, journal, counters, catalogs: catalogs::Catalogs::default(), seed: u64::from_ne_bytes(seed) };
+        let shared = Shared {
+            config,
+            journal,
+            counters,
+            catalogs: catalogs::Catalogs::default(),
+            credentials: RwLock::new(Arc::new(credentials)),
+            seed: u64::from_ne_bytes(seed),
+        };
         Ok(Self { listeners, shared: Arc::new(shared) })
     }
 
@@ -51,6 +62,12 @@ impl Proxy {
             Listener::Unix(..) => asked.clone(),
         };
         self.listeners.iter().zip(&self.shared.config.listen).map(taken).collect()
+    }
+
+    /// What can be done to the proxy while it serves.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        Reloader(Arc::clone(&self.shared))
     }
 
     /// Serves clients until `stop` completes, then stops accepting. Sessions that are open go on as tasks

@@ -4,19 +4,27 @@ mod address;
 mod buffer;
 mod catalogs;
 mod connection;
+mod credentials;
 mod handshake;
 mod listen;
+mod opening;
 mod records;
 mod relay;
 mod stream;
+pub mod tls;
+mod tls_certificate;
+mod tls_connect;
+mod tls_listen;
+mod upstream;
 
 pub use address::{Address, UpstreamError, escaped};
+pub use credentials::Reloader;
 pub use listen::Proxy;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::rekey::policy::{Limits, Policies};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What the proxy needs to know.
@@ -26,6 +34,10 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// The database server: one or several addresses, tried in order.
     pub upstream: Vec<Address>,
+    /// Whether and how connections to it are encrypted.
+    pub upstream_tls: tls::UpstreamTls,
+    /// Whether and how clients' connections are encrypted.
+    pub client_tls: tls::ClientTls,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
@@ -44,6 +56,15 @@ pub(crate) struct Shared {
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,
+    /// Locked for a moment, to take or to replace what it holds.
+    pub credentials: RwLock<Arc<credentials::Credentials>>,
     /// Secret of this process, for hashes.
     pub seed: u64,
+}
+
+impl Shared {
+    /// What a connection that begins now is to use until it ends.
+    pub fn credentials(&self) -> Arc<credentials::Credentials> {
+        Arc::clone(&self.credentials.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }

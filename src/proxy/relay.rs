@@ -5,6 +5,7 @@ use super::Shared;
 use super::buffer::Buffer;
 use super::catalogs::{self, Errand, Shelf};
 use super::records::Records;
+use super::stream::send;
 use crate::catalog;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
@@ -176,7 +177,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
     async fn forward(&mut self) -> io::Result<()> {
         if self.safe > 0 {
             let ready = self.buffer.filled().get(..self.safe).unwrap_or_default();
-            self.writer.write_all(ready).await?;
+            send(&mut self.writer, ready).await?;
             self.consume();
         }
         Ok(())
@@ -305,7 +306,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
     async fn replace(&mut self, header: Header, replacement: &[u8]) -> io::Result<()> {
         self.safe = self.seen;
         self.forward().await?;
-        self.writer.write_all(replacement).await?;
+        send(&mut self.writer, replacement).await?;
         self.seen += header.frame();
         self.safe = self.seen;
         self.consume();
@@ -339,7 +340,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             // The rows sent so far are complete messages; the server undoes them.
             self.safe = self.seen;
             self.forward().await?;
-            self.writer.write_all(&copy_fail(&reason)).await?;
+            send(&mut self.writer, &copy_fail(&reason)).await?;
         }
         Ok(())
     }
@@ -368,7 +369,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
         if recorded {
             for (at, bytes) in &copied.patches {
-                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok()) else { continue };
+                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok())
+                else {
+                    continue;
+                };
                 if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
@@ -420,7 +424,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         self.safe = self.seen;
         self.forward().await?;
         let bytes = self.link.state().session.ask(ask);
-        self.writer.write_all(&bytes).await?;
+        send(&mut self.writer, &bytes).await?;
         loop {
             let answered = self.link.answered.notified();
             let answer = self.link.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -521,7 +525,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
             self.drain().await?;
             if self.buffer.read(&mut self.reader).await? == 0 {
                 let rest = self.buffer.filled();
-                self.writer.write_all(rest).await?;
+                send(&mut self.writer, rest).await?;
                 return self.writer.shutdown().await;
             }
         }
@@ -533,7 +537,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
             let (ready, swallowed) = self.scan();
             if ready > 0 {
                 let bytes = self.buffer.filled().get(..ready).unwrap_or_default();
-                self.writer.write_all(bytes).await?;
+                send(&mut self.writer, bytes).await?;
             }
             self.buffer.consume(ready + swallowed);
             if swallowed == 0 {
@@ -571,7 +575,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
                     }
                 };
                 let whole = state.session.reads_reply(header.tag);
-                let limit = if state.session.asks() || header.tag == backend::DATA_ROW { usize::MAX } else { MAX_REPLY };
+                let limit = if state.session.asks() || header.tag == backend::DATA_ROW {
+                    usize::MAX
+                } else {
+                    MAX_REPLY
+                };
                 if whole && rest.len() < header.frame() && header.body <= limit {
                     break;
                 }

@@ -50,6 +50,11 @@ impl Proxy {
 
     /// In front of an address where a server may or may not listen.
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
+        Self::of_url(&format!("postgres://{upstream}"), database, arguments)
+    }
+
+    /// In front of what a URL says.
+    pub fn of_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
         let mut command = Command::new(binary());
@@ -59,7 +64,7 @@ impl Proxy {
             command.env_remove(name);
         }
         let mut child = command
-            .args(["--upstream", &format!("postgres://{upstream}"), "--listen", "127.0.0.1:0", "--journal"])
+            .args(["--upstream", upstream, "--listen", "127.0.0.1:0", "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
@@ -84,6 +89,14 @@ impl Proxy {
         Wire::open(self.address, &[("user", "postgres"), ("database", &self.database)])
             .unwrap_or_else(|error| panic!("no connection through untwin: {error}\n{}", self.stderr()))
             .0
+    }
+
+    /// Sends it a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent =
+            Command::new("kill").args(["-s", name, &pid]).status().expect("kill is part of every system");
+        assert!(sent.success(), "no signal {name}");
     }
 
     /// What it wrote to stderr, the end of it.
