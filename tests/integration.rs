@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/authentication.rs"]
+mod authentication;
 #[path = "integration/copy.rs"]
 mod copy;
 #[path = "integration/corpus.rs"]

@@ -1,5 +1,6 @@
 //! One client connection from accept to close.
 
+use super::auth_binding::Binding;
 use super::buffer::Buffer;
 use super::credentials::Credentials;
 use super::handshake::{Login, LoginError};
@@ -77,6 +78,7 @@ async fn login_and_relay(
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
     let mut login = Login {
+        binding: Binding::between(client, &credentials.acceptor, &server),
         client: client.halves(),
         server: server.halves(),
         from_client: Buffer::default(),
@@ -105,6 +107,7 @@ async fn login_and_relay(
         server: (server_reader, server_writer),
         from_client,
         from_server,
+        ..
     } = login;
     let mut up = Upward::new(&link, client_reader, server_writer, from_client);
     let mut down = Downward::new(&link, server_reader, client_writer, from_server);

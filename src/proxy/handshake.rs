@@ -1,6 +1,7 @@
 //! From a client's first byte to a session that is ready for queries. Authentication is relayed as it is;
 //! the proxy holds no credentials.
 
+use super::auth_binding::Binding;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::relay::LoadGuard;
@@ -10,7 +11,7 @@ use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
 use crate::wire::startup::{self, StartupError};
-use crate::wire::tag::backend;
+use crate::wire::tag::{backend, frontend};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,8 +80,9 @@ impl LoginError {
     }
 }
 
-/// The client's messages during authentication: PasswordMessage and its kin.
-const PASSWORD: u8 = b'p';
+/// The most that is read of a client before its login is over: one answer as large as Postgres takes them
+/// (`PG_MAX_AUTH_TOKEN_LENGTH`).
+const MAX_AHEAD: usize = 65_535 + HEADER;
 
 /// A login being relayed.
 pub(super) struct Login<'a> {
@@ -89,6 +91,7 @@ pub(super) struct Login<'a> {
     /// What the client sent and the server has not been given.
     pub from_client: Buffer,
     pub from_server: Buffer,
+    pub binding: Binding,
 }
 
 impl Login<'_> {
@@ -100,7 +103,7 @@ impl Login<'_> {
                 return Ok(());
             }
             self.relay_client().await?;
-            let Self { client, server, from_client, from_server } = self;
+            let Self { client, server, from_client, from_server, binding } = self;
             tokio::select! {
                 count = from_server.read(&mut server.0) => match count? {
                     0 => {
@@ -109,8 +112,9 @@ impl Login<'_> {
                     }
                     _ => {}
                 },
-                count = from_client.read(&mut client.0), if from_client.filled().len() < startup::MAX_PACKET => {
+                count = from_client.read(&mut client.0), if from_client.filled().len() < MAX_AHEAD => {
                     if count? == 0 {
+                        binding.explain();
                         return Err(LoginError::Closed);
                     }
                 }
@@ -121,20 +125,31 @@ impl Login<'_> {
     /// Forwards the server's messages; `true` once ReadyForQuery has come.
     async fn relay_server(&mut self, session: &mut Session) -> Result<bool, LoginError> {
         let bytes = self.from_server.filled();
-        let mut end = 0;
+        let (mut start, mut end) = (0, 0);
         let mut ready = false;
         while let Some(header) = complete(bytes.get(end..).unwrap_or_default())? {
             if header.tag == backend::READY {
                 ready = true;
                 break;
             }
-            if header.tag == backend::PARAMETER_STATUS {
-                let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
-                session.server_message(header.tag, body);
+            let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
+            match header.tag {
+                backend::PARAMETER_STATUS => {
+                    session.server_message(header.tag, body);
+                }
+                backend::AUTHENTICATION => {
+                    if let Some(offer) = self.binding.offer(body) {
+                        send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
+                        send(&mut self.client.1, &offer).await?;
+                        start = end + header.frame();
+                    }
+                }
+                backend::ERROR => self.binding.explain(),
+                _ => {}
             }
             end += header.frame();
         }
-        send(&mut self.client.1, bytes.get(..end).unwrap_or_default()).await?;
+        send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
         self.from_server.consume(end);
         Ok(ready)
     }
@@ -144,9 +159,10 @@ impl Login<'_> {
         let bytes = self.from_client.filled();
         let mut end = 0;
         while let Some(header) = complete(bytes.get(end..).unwrap_or_default())? {
-            if header.tag != PASSWORD {
+            if header.tag != frontend::PASSWORD {
                 break;
             }
+            self.binding.answer(bytes.get(end + HEADER..end + header.frame()).unwrap_or_default());
             end += header.frame();
         }
         send(&mut self.server.1, bytes.get(..end).unwrap_or_default()).await?;

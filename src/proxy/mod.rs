@@ -1,6 +1,7 @@
 //! Sockets: accepts clients, logs them in at the server, and relays both ways. Decides nothing about keys.
 
 mod address;
+mod auth_binding;
 mod buffer;
 mod catalogs;
 mod connection;
