@@ -3,8 +3,8 @@
 
 use crate::catalog::model::{IndexId, Table};
 use crate::key;
-use hashbrown::HashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A row: its statement in the transaction and its row in that statement, both from 1.
@@ -13,9 +13,9 @@ pub type Row = (u32, u32);
 /// What the current transaction holds of shared keys, or what one statement adds to it.
 #[derive(Debug, Default)]
 pub struct References {
-    shared: HashMap<(IndexId, u128), Shared>,
+    shared: BTreeMap<(IndexId, u128), Shared>,
     /// Keys of live rows that a child has named, with the statement of the first child that did.
-    children: HashMap<(IndexId, u128), u32>,
+    children: BTreeMap<(IndexId, u128), u32>,
 }
 
 /// A key that was sent for several rows, all but the first of which have been given a fresh one.
@@ -140,8 +140,8 @@ impl References {
 
     /// Takes over what a statement adds, now that it is executed.
     pub fn take_over(&mut self, own: &mut Self) {
-        self.shared.extend(own.shared.drain());
-        for (at, statement) in own.children.drain() {
+        self.shared.append(&mut own.shared);
+        for (at, statement) in std::mem::take(&mut own.children) {
             self.children.entry(at).or_insert(statement);
         }
     }

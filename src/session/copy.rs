@@ -9,7 +9,6 @@ use crate::key;
 use crate::rekey::references::References;
 use crate::rekey::rows::{Place, Slot, Supply};
 use crate::rekey::value::Value;
-use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, CopyFormat};
 use smallvec::SmallVec;
@@ -170,7 +169,7 @@ impl Session {
             carrier: copy.carrier,
             statement: copy.statement,
             guard: copy.guard,
-            base: Base { window: &Window::default(), references: &references },
+            base: Base { window: None, references: &references },
             own: &mut own,
             outcome,
         };
@@ -237,7 +236,7 @@ impl CopyRows<'_> {
         let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
-        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, text_fixed: None, bound: None };
+        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, only_row: None, text_fixed: None, bound: None };
         let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended, ignores_keys: false };
         let mut whole = Outcome::default();
         RowsSeen {

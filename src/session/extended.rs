@@ -106,7 +106,7 @@ impl Session {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
         let again = prepared.was_executed().then_some("literal again");
         let text_fixed = self.literals.obstacle().or(again);
-        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        let supply = Supply { text: &prepared.text, options: prepared.options, only_row: prepared.only_row.as_deref(), text_fixed, bound: Some(bound) };
         self.freed_within(&prepared.statement);
         self.inspect_bound(prepared, supply, claims, outcome);
         if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
@@ -248,7 +248,7 @@ impl Session {
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
         // The text of the prepared statement itself is out of reach here.
         let text_fixed = Some("literal in PREPARE");
-        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        let supply = Supply { text: &prepared.text, options: prepared.options, only_row: prepared.only_row.as_deref(), text_fixed, bound: Some(bound) };
         let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         self.check_limit(outcome);

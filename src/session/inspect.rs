@@ -136,11 +136,11 @@ impl Session {
 
     /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
     pub(super) fn inspect_at_once(&mut self, inserts: &[Insert], asking: Asking<'_>, outcome: &mut Outcome) -> bool {
-        let (nothing, mut references) = (Window::default(), std::mem::take(&mut self.references));
+        let mut references = std::mem::take(&mut self.references);
         let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
         let mut expressions = false;
         for insert in inserts {
-            let base = Base { window: &nothing, references: &references };
+            let base = Base { window: None, references: &references };
             let planned = self.planned(insert, asking.supply.text, asking.supply.options);
             expressions |= self.inspect_insert(insert, &planned, asking, base, &mut own, outcome);
             references.take_over(&mut own.references);
@@ -174,10 +174,10 @@ impl Session {
                 return true;
             }
         };
-        let nothing = Window::default();
-        let mut discarded = Own::default();
+        let mut discarded;
         let (mut asking, mut base, mut own) = (asking, base, own);
-        let nothing_live = base.window.is_empty() && own.window.is_empty() && base.references.is_empty();
+        let executed = base.window.is_none_or(Window::is_empty);
+        let nothing_live = executed && own.window.is_empty() && base.references.is_empty();
         if planned.plan.keys.is_empty() && nothing_live {
             // The table only refers to others, and there is nothing to refer to.
             return true;
@@ -188,7 +188,8 @@ impl Session {
             self.around.counters.uninspected_total.increment(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
             asking.ignores_keys = *conflict == Conflict::Nothing;
-            (base.window, own) = (&nothing, &mut discarded);
+            discarded = Own::default();
+            (base.window, own) = (None, &mut discarded);
         }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
@@ -273,7 +274,7 @@ impl Session {
         let statement = self.transaction.statement().saturating_add(1);
         let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
-        let base = Base { window: &window, references: &references };
+        let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();
         let plans = prepared.plans((self.epoch, self.scope.version()), || {
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
@@ -402,7 +403,8 @@ impl RowsSeen<'_> {
 /// What the rows of a statement are compared with: what has been executed before it.
 #[derive(Clone, Copy)]
 pub(super) struct Base<'a> {
-    pub window: &'a Window,
+    /// Absent where the rows claim their keys in it at once.
+    pub window: Option<&'a Window>,
     pub references: &'a References,
 }
 

@@ -6,7 +6,7 @@ use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
-use crate::sql::insert::{Array, CellKind, Document, Insert, Output, RowScanner, Source};
+use crate::sql::insert::{Array, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
@@ -24,6 +24,8 @@ pub struct Prepared {
     pub options: Options,
     /// Declared parameter types.
     pub types: Vec<u32>,
+    /// The cells of the only row of the only INSERT, if it is a VALUES.
+    pub only_row: Option<Box<[Cell]>>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
     /// Names in the text that may stand for something that does anything.
@@ -54,6 +56,7 @@ impl Prepared {
             text: Box::default(),
             options,
             types,
+            only_row: None,
             shared: Vec::new(),
             mentions,
             plans: Mutex::default(),
@@ -62,6 +65,7 @@ impl Prepared {
         };
         if let Some(inserts) = prepared.statement.inserts() {
             prepared.shared = shared_parameters(text, range, options, inserts);
+            prepared.only_row = only_row(text, options, inserts);
             prepared.text = text.into();
         } else if key::find_all(text).next().is_some() {
             prepared.text = text.into();
@@ -77,6 +81,7 @@ impl Prepared {
             text: Box::default(),
             options: Options { standard_conforming_strings: true },
             types: Vec::new(),
+            only_row: None,
             shared: Vec::new(),
             mentions: Vec::new(),
             plans: Mutex::default(),
@@ -113,6 +118,14 @@ impl Prepared {
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
         self.mentions.iter().any(|name| is_opaque(catalog, name))
     }
+}
+
+fn only_row(text: &[u8], options: Options, inserts: &[Insert]) -> Option<Box<[Cell]>> {
+    let [Insert { source: Source::Values { rows }, .. }] = inserts else { return None };
+    let mut scanner = RowScanner::new(text, rows.clone(), options);
+    let (mut cells, mut more) = (Vec::new(), Vec::new());
+    scanner.next_row(&mut cells)?;
+    scanner.next_row(&mut more).is_none().then(|| cells.into())
 }
 
 /// A parameter may be given another value only if it feeds one row and nothing else.
