@@ -22,7 +22,7 @@ use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
 use upstream::Upstream;
-use value::{LogFormat, LogLevel};
+use value::{Auth, LogFormat, LogLevel};
 
 /// Everything that was decided before untwin starts.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// Whether and how clients' connections are encrypted.
     pub client_tls: ClientTls,
+    /// The users whom untwin authenticates itself; `None`: the database does.
+    pub auth_file: Option<PathBuf>,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -162,6 +164,7 @@ impl Config {
             upstream: self.upstream.addresses.clone(),
             upstream_tls: self.upstream.tls.clone(),
             client_tls: self.client_tls.clone(),
+            auth_file: self.auth_file.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             catalog_ttl: self.catalog_ttl,
@@ -179,6 +182,7 @@ impl Config {
             policies: settings.policies(),
             upstream: set("upstream", settings.upstream)?,
             listen: set("listen", settings.listen)?.0,
+            auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
             client_tls: client_tls(ClientTls {
                 mode: set("client_tls", settings.client_tls)?,
                 cert: settings.client_tls_cert,
@@ -218,6 +222,14 @@ impl Config {
 
 fn set<T>(setting: &'static str, value: Option<T>) -> Result<T, Error> {
     value.ok_or(Error::Missing { setting })
+}
+
+fn auth_file(auth: Auth, file: Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
+    match (auth, file) {
+        (Auth::Relay, None) => Ok(None),
+        (Auth::Terminate, Some(file)) => Ok(Some(file)),
+        _ => Err(Error::Contradiction("auth = terminate and auth_file need each other")),
+    }
 }
 
 fn client_tls(tls: ClientTls) -> Result<ClientTls, Error> {

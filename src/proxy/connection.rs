@@ -1,6 +1,7 @@
 //! One client connection from accept to close.
 
 use super::auth_binding::Binding;
+use super::auth_login::{self, Channel};
 use super::buffer::Buffer;
 use super::credentials::Credentials;
 use super::handshake::{Login, LoginError};
@@ -8,7 +9,7 @@ use super::opening::{self, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::stream::{Stream, send};
-use super::{Shared, upstream};
+use super::{Shared, auth_client, tls_certificate, upstream};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
@@ -73,17 +74,34 @@ async fn login_and_relay(
         }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
+    let mut from_client = Buffer::default();
+    let proof = match &credentials.users {
+        None => None,
+        Some(users) => {
+            let channel = channel_of(client, &credentials);
+            let ask = auth_client::ask(client, &mut from_client, users, &parameters.user, channel.as_deref());
+            let asked = tokio::time::timeout_at(deadline, ask).await;
+            Some(asked.map_err(|_| LoginError::Slow(limit))??)
+        }
+    };
     let opened = upstream::open(&shared.config, &credentials.connector, &packet).await?;
     let upstream::Opened { stream: mut server, received, host } = opened;
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
+    let digest = server.peer_certificate().and_then(tls_certificate::end_point_digest);
+    let channel = Channel { is_encrypted: matches!(server, Stream::Tls(_)), digest };
     let mut login = Login {
         binding: Binding::between(client, &credentials.acceptor, &server),
         client: client.halves(),
         server: server.halves(),
-        from_client: Buffer::default(),
+        from_client,
         from_server: received,
     };
+    if let Some(proof) = proof {
+        let answered =
+            tokio::time::timeout_at(deadline, auth_login::log_in(&mut login, &proof, channel)).await;
+        answered.map_err(|_| LoginError::Slow(limit))??;
+    }
     tokio::time::timeout_at(deadline, login.authenticate(&mut state))
         .await
         .map_err(|_| LoginError::Slow(limit))??;
@@ -119,6 +137,12 @@ async fn login_and_relay(
     drop((up, down));
     linger(client).await;
     Ok(())
+}
+
+/// What a client that is asked to prove itself may bind its proof to.
+fn channel_of(client: &Stream, credentials: &Credentials) -> Option<Vec<u8>> {
+    let leaf = credentials.acceptor.leaf().filter(|_| matches!(client, Stream::Tls(_)));
+    leaf.and_then(tls_certificate::end_point_digest)
 }
 
 fn surroundings(shared: &Shared) -> Surroundings {

@@ -2,6 +2,10 @@
 
 mod address;
 mod auth_binding;
+mod auth_client;
+mod auth_login;
+mod auth_scram;
+mod auth_users;
 mod buffer;
 mod catalogs;
 mod connection;
@@ -25,6 +29,7 @@ pub use listen::Proxy;
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::rekey::policy::{Limits, Policies};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -39,6 +44,8 @@ pub struct Config {
     pub upstream_tls: tls::UpstreamTls,
     /// Whether and how clients' connections are encrypted.
     pub client_tls: tls::ClientTls,
+    /// The users whom the proxy authenticates itself; `None`: the server does, and the proxy relays.
+    pub auth_file: Option<PathBuf>,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
