@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/check.rs"]
+mod check;
 #[path = "integration/copy.rs"]
 mod copy;
 #[path = "integration/corpus.rs"]
