@@ -28,6 +28,8 @@ mod hostile;
 mod journal;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
+#[path = "integration/protection.rs"]
+mod protection;
 #[path = "integration/reference.rs"]
 mod reference;
 #[path = "integration/references.rs"]

@@ -6,6 +6,7 @@ use super::buffer::Buffer;
 use super::catalogs::{self, Errand, Shelf};
 use super::records::Records;
 use crate::catalog;
+use crate::rekey::protection;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
 use crate::wire::tag::frontend;
@@ -401,7 +402,7 @@ impl LoadGuard<'_> {
         let reason = match answer {
             Answer::Told(_, text) => match catalog::load::parse(&text, version) {
                 Ok(catalog) => {
-                    let catalog = Arc::new(catalog);
+                    let catalog = Arc::new(protection::configured(catalog, &shared.config.policies));
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
                     return Some(catalog);

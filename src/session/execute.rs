@@ -5,7 +5,7 @@ use super::pipeline::Effect;
 use super::inspect::Resolved;
 use super::transaction::BackTo;
 use super::Session;
-use crate::catalog::model::{Table, TableId};
+use crate::catalog::model::{RelationKind, Table, TableId};
 use crate::catalog::Resolution;
 use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
@@ -177,7 +177,9 @@ impl Session {
             return self.window.clear();
         }
         let in_key = |at: &usize| table.columns.get(*at).is_some_and(|column| columns.contains(&column.name));
-        if columns.is_empty() || table.keys.iter().any(|key| key.columns.iter().any(in_key)) {
+        // What a view calls its columns says little of the keys of the tables behind it.
+        let opaque = columns.is_empty() || table.kind == RelationKind::View;
+        if opaque || table.knowable_keys().any(|key| key.columns.iter().any(in_key)) {
             self.free(&table.update_reaches);
         }
     }
@@ -201,7 +203,7 @@ impl Session {
             if table.delete_frees {
                 return self.window.clear();
             }
-            table.keys.iter().for_each(|key| self.window.clear_index(key.index));
+            table.knowable_keys().for_each(|key| self.window.clear_index(key.index));
         }
     }
 

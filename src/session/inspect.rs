@@ -3,7 +3,7 @@
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::{Carrier, Edit, Fact, Outcome, Session};
-use crate::catalog::model::Table;
+use crate::catalog::model::{Table, TableId, UniqueKey};
 use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
@@ -97,9 +97,19 @@ impl Session {
         let Resolved::Table(target) = self.resolve(target) else { return false };
         let name = shared.table.name.to_ascii_lowercase();
         let mentions = |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
-        target.id != shared.table.id
-            && !target.foreign_keys.iter().any(|link| link.parent == shared.table.id)
+        !self.is_same(target.id, &shared.table)
+            && !target.foreign_keys.iter().any(|link| self.is_same(link.parent, &shared.table))
             && !sources.iter().any(mentions)
+    }
+
+    /// Whether the rows of one table may be those of the other: it is the same, of the same partition tree, or
+    /// a view of it.
+    fn is_same(&self, one: TableId, other: &Table) -> bool {
+        let shares_key = |table: &Arc<Table>| {
+            let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
+            table.knowable_keys().any(in_other)
+        };
+        one == other.id || self.catalog.as_ref().and_then(|catalog| catalog.table(one)).is_some_and(shares_key)
     }
 
     /// A statement that holds all its data in its own text.
@@ -228,13 +238,15 @@ impl Session {
         live: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
-        if policy.protect == Protect::Never {
-            return Err("not protected by configuration");
-        }
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
-        let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        let mut plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        let switched_off = policy.protect == Protect::Never && !plan.keys.is_empty();
+        if switched_off {
+            // References are followed all the same: the parents' keys are not this table's.
+            plan.keys.clear();
+        }
         if plan.keys.is_empty() && (plan.references.is_empty() || !live) {
-            return Ok(None);
+            return if switched_off { Err("not protected by configuration") } else { Ok(None) };
         }
         let volatile = plan
             .inputs
