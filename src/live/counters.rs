@@ -30,7 +30,12 @@ impl Number {
 
     /// Takes one away; nothing below zero.
     pub fn decrement(&self) {
-        let less = |value: u64| Some(value.saturating_sub(1));
+        self.subtract(1);
+    }
+
+    /// Takes `by` away; nothing below zero.
+    pub fn subtract(&self, by: u64) {
+        let less = |value: u64| Some(value.saturating_sub(by));
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);

@@ -94,8 +94,12 @@ impl Records {
         }
     }
 
-    pub fn note(&self, note: &'static str, shared: &Shared) {
-        let note = Note { at: Timestamp::now(), note: note.into(), session: self.origin.session.clone() };
+    pub fn note(&self, note: session::Note, shared: &Shared) {
+        if let session::Note::LimitReached(limit) = note {
+            shared.counters.limits_reached_total.increment(limit.setting());
+            tracing::warn!(limit = limit.setting(), "limit reached: nothing more is rekeyed in this transaction");
+        }
+        let note = Note { at: Timestamp::now(), note: note.to_string().into(), session: self.origin.session.clone() };
         if let Err(error) = shared.journal.note(&note) {
             tracing::warn!(%error, "the journal cannot be written to");
         }

@@ -450,7 +450,6 @@ fn record(link: &Link<'_>, outcome: &mut Outcome) -> bool {
     let State { session, records } = &mut *state;
     if let Some(note) = outcome.note {
         records.note(note, link.shared);
-        link.shared.counters.limits_reached_total.increment(note);
     }
     if outcome.facts.is_empty() {
         return true;

@@ -67,7 +67,21 @@ impl Shared {
     }
 }
 
+/// Bytes that a key with a child, or one that was shared, costs at most while the table of them grows.
+pub const BYTES_PER_REFERENCE: usize = 2 * (size_of::<((IndexId, u128), Shared)>() + 1);
+
 impl References {
+    /// Keys that a child has named, and shared keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.children.len() + self.shared.len()
+    }
+
+    /// No key will come to be shared any more: forgets what is needed only for that.
+    pub fn forget_unshared(&mut self) {
+        self.children = HashMap::new();
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.children.is_empty()

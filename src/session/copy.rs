@@ -1,5 +1,6 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
+use super::limits::Note;
 use super::inspect::{Asking, Base, Own, Planned, Resolved, RowsSeen};
 use super::pipeline::{Effects, Request};
 use super::{Carrier, Fact, Outcome, Session};
@@ -46,7 +47,7 @@ pub struct CopyOutcome {
     pub patches: Vec<(u64, SmallVec<[u8; 64]>)>,
     /// To be written to the journal first.
     pub facts: Vec<Fact>,
-    pub note: Option<&'static str>,
+    pub note: Option<Note>,
     /// The COPY is to fail, for this reason, as soon as the message that is being sent is complete.
     pub fail: Option<String>,
 }
@@ -72,7 +73,9 @@ impl Session {
         self.copy = None;
         self.copy_open = open;
         let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
+        let obstacle =
+            obstacle.or(copy.obstacle).or_else(|| self.is_past_limit(self.references.has_shared()));
+        let obstacle = obstacle.or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -187,10 +190,10 @@ impl Session {
             self.around.counters.uninspected_total.increment(reason);
             return;
         }
-        let mut whole = Outcome::default();
-        self.check_limit(&mut whole);
-        outcome.note = outcome.note.or(whole.note);
-        if !self.over_limit && outcome.fail.is_none() {
+        outcome.note = outcome.note.or(self.account());
+        if let Some(reason) = self.is_past_limit(self.references.has_shared()) {
+            self.around.counters.uninspected_total.increment(reason);
+        } else if outcome.fail.is_none() {
             self.copy = Some(copy);
         }
     }

@@ -1,6 +1,7 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
 use super::execute::is_opaque;
+use super::limits::Note;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
@@ -12,7 +13,7 @@ use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
-use crate::rekey::window::{BYTES_PER_KEY, Window};
+use crate::rekey::window::Window;
 use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
@@ -86,7 +87,7 @@ impl Session {
         }
         let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
         if !may_change_by_key(statement) {
-            outcome.note = Some(READ_SHARED);
+            outcome.note = Some(Note::SharedKeyRead);
         } else if self.is_elsewhere(statement, shared, sources) {
             // An equal key of another table.
         } else if self.policy.table(&shared.table.display).ambiguous == Ambiguous::Fail {
@@ -150,7 +151,7 @@ impl Session {
             outcome.facts.truncate(facts);
             outcome.refusal = None;
         }
-        self.check_limit(outcome);
+        outcome.note = outcome.note.or(self.account());
         expressions
     }
 
@@ -199,6 +200,10 @@ impl Session {
                 return true;
             }
         };
+        if let Some(reason) = self.is_past_limit(base.references.has_shared()) {
+            self.around.counters.uninspected_total.increment(reason);
+            return true;
+        }
         let nothing = Window::default();
         let mut discarded = Own::default();
         let (mut asking, mut base, mut own) = (asking, base, own);
@@ -328,17 +333,6 @@ impl Session {
         self.window = window;
         self.references = references;
     }
-
-    /// Past the limit nothing is rekeyed for the rest of the transaction, and nothing is remembered.
-    pub(super) fn check_limit(&mut self, outcome: &mut Outcome) {
-        let bytes = (self.window.len() as u64).saturating_mul(BYTES_PER_KEY as u64);
-        if bytes > self.around.limits.transaction_key_bytes && !self.over_limit {
-            self.over_limit = true;
-            self.window.clear();
-            outcome.note =
-                Some("max_transaction_key_bytes reached: nothing more is rekeyed in this transaction");
-        }
-    }
 }
 
 /// The rows of one INSERT or COPY as they are read.
@@ -466,8 +460,6 @@ impl Own {
         self.references.clear();
     }
 }
-
-const READ_SHARED: &str = "a SELECT names a key that two rows were sent with: it reads the first";
 
 /// Whether rows that a key in the text names may be changed. What an INSERT inserts is looked at row by row.
 fn may_change_by_key(statement: &Statement) -> bool {

@@ -10,6 +10,7 @@ mod execute;
 mod extended;
 mod fates;
 mod inspect;
+mod limits;
 mod literals;
 mod names;
 mod pipeline;
@@ -25,6 +26,7 @@ mod transaction;
 pub use ask::{Answer, Ask};
 pub use copy::CopyOutcome;
 pub use fates::Fate;
+pub use limits::{Limit, Note};
 pub use replies::Disposition;
 
 use crate::carrier::Field;
@@ -32,6 +34,7 @@ use crate::catalog::Catalog;
 use crate::catalog::model::Table;
 use crate::key;
 use crate::live::counters::Counters;
+use crate::live::held::Held;
 use crate::rekey::fresh::Entropy;
 use crate::rekey::judge::{Scratch, Twin};
 use crate::rekey::rows::Place;
@@ -155,7 +158,7 @@ pub struct Outcome {
     /// The message is not to be run: the server is to say why.
     refusal: Option<Refusal>,
     /// Something the journal should say of the whole session.
-    pub note: Option<&'static str>,
+    pub note: Option<Note>,
 }
 
 impl Outcome {
@@ -195,6 +198,7 @@ pub struct Session {
     references: References,
     /// The keys of this transaction went past a limit.
     over_limit: bool,
+    held: Held,
     fates: Fates,
     pipeline: Pipeline,
     statements: Names<Arc<Prepared>>,
@@ -241,6 +245,7 @@ impl Session {
             policy: Arc::new(policy),
             user: parameters.user.clone(),
             database: parameters.database.clone(),
+            held: Held::new(Arc::clone(&around.counters)),
             around,
             catalog: None,
             schema: Schema::default(),
@@ -310,6 +315,7 @@ impl Session {
             }
             _ => {}
         }
+        outcome.note = outcome.note.or(self.account());
     }
 
     /// A message of a wanted tag that is too large to be held passes by: anything may have happened in it.

@@ -240,6 +240,19 @@ impl Portals {
         self.named.clear();
     }
 
+    /// Keys that rows claim once they are executed.
+    #[must_use]
+    pub fn claimed_keys(&self) -> usize {
+        let named = self.named.values().map(|portal| portal.claims.window.len());
+        self.unnamed.claims.window.len() + named.sum::<usize>()
+    }
+
+    /// Forgets the keys that rows claim, but not to which rows references belong.
+    pub fn forget_keys(&mut self) {
+        self.unnamed.claims.window.clear();
+        self.named.values_mut().for_each(|portal| portal.claims.window.clear());
+    }
+
     pub fn forget_claims(&mut self) {
         self.unnamed.claims.clear();
         self.named.values_mut().for_each(|portal| portal.claims.clear());

@@ -112,6 +112,7 @@ impl Session {
         }
         self.failed_block = status == Some(b'E');
         self.literals.settle(!idle);
+        self.held.set(self.key_bytes());
     }
 
     fn parameter(&mut self, body: &[u8]) {
