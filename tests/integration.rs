@@ -30,6 +30,8 @@ mod hostile;
 mod journal;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/limits.rs"]
+mod limits;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/protection.rs"]
@@ -38,6 +40,8 @@ mod protection;
 mod reference;
 #[path = "integration/references.rs"]
 mod references;
+#[path = "integration/reload.rs"]
+mod reload;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]

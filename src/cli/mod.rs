@@ -19,7 +19,7 @@ use args::{Arguments, Command};
 #[must_use]
 pub fn execute(arguments: Arguments) -> ExitCode {
     let done = match arguments.into_command() {
-        Command::Run(run) => return run.sources().config().map_or_else(fail, run::run),
+        Command::Run(run) => return run::run(run.sources()),
         Command::Log(arguments) => log::log(&arguments, &mut io::stdout().lock()),
         Command::Check(arguments) => check::check(&arguments, &mut io::stdout().lock()),
         Command::Config(arguments) => config::config(arguments, &mut io::stdout().lock()),

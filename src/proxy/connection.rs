@@ -8,7 +8,7 @@ use super::stream::Stream;
 use super::{Shared, address};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
-use crate::session::{Session, Surroundings};
+use crate::session::Session;
 use crate::wire::startup::Parameters;
 use std::io;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
         return relay_raw(client, &mut server).await;
     }
     let shelf = shared.catalogs.shelf(&parameters.database);
-    let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
+    let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
     let mut login = Login {
         client: client.halves(),
         server: server.halves(),
@@ -95,15 +95,6 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
     drop((up, down));
     linger(client).await;
     Ok(())
-}
-
-fn surroundings(shared: &Shared) -> Surroundings {
-    Surroundings {
-        policies: Arc::clone(&shared.config.policies),
-        limits: shared.config.limits,
-        counters: Arc::clone(&shared.counters),
-        seed: shared.seed,
-    }
 }
 
 fn origin(parameters: &Parameters, address: &str, session: &str) -> Origin {

@@ -182,7 +182,7 @@ impl Login<'_> {
     /// Gives the session a catalog, loading it over this very connection if nobody has yet.
     pub async fn learn(&mut self, session: &mut Session, shelf: &Shelf, shared: &Shared) -> Result<(), LoginError> {
         for _ in 0..2 {
-            match shelf.errand(shared.config.catalog_ttl) {
+            match shelf.errand(shared.rules.get().catalog_ttl) {
                 Errand::Use(catalog) => {
                     session.learn_catalog(catalog);
                     break;

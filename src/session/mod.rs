@@ -61,6 +61,8 @@ use transaction::Transaction;
 pub struct Surroundings {
     pub policies: Arc<Policies>,
     pub limits: Limits,
+    /// Tells these policies and limits from those before and after them.
+    pub rules_version: u64,
     pub counters: Arc<Counters>,
     /// Secret of the process, for hashes of tuples and rows.
     pub seed: u64,
@@ -183,6 +185,7 @@ pub struct Session {
     around: Surroundings,
     user: String,
     database: String,
+    application: String,
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
@@ -245,6 +248,7 @@ impl Session {
             policy: Arc::new(policy),
             user: parameters.user.clone(),
             database: parameters.database.clone(),
+            application: parameters.application.clone(),
             held: Held::new(Arc::clone(&around.counters)),
             around,
             catalog: None,
@@ -272,6 +276,25 @@ impl Session {
             twins: Vec::new(),
             settled: Vec::new(),
         }
+    }
+
+    /// Version of the rules that the session follows.
+    #[must_use]
+    pub fn rules_version(&self) -> u64 {
+        self.around.rules_version
+    }
+
+    /// Follows other rules from now on. Only to be called while [`Self::is_idle`].
+    pub fn adopt(&mut self, around: Surroundings) {
+        self.around = around;
+        self.choose_policy();
+    }
+
+    /// Resolves the rules for this session.
+    fn choose_policy(&mut self) {
+        let policy = self.around.policies.for_session(&self.user, &self.database, &self.application);
+        self.policy = Arc::new(policy);
+        self.epoch += 1;
     }
 
     /// How a message with this tag and body length (in bytes) is to be handed in.

@@ -15,7 +15,7 @@ pub fn configured(database: &Database, configuration: &str) -> (Proxy, TempDir) 
 }
 
 /// The statement with letters replaced by keys.
-fn spelled(sql: &str) -> String {
+pub fn spelled(sql: &str) -> String {
     LETTERS.iter().fold(sql.to_owned(), |sql, (letter, key)| sql.replace(&format!("{{{letter}}}"), key))
 }
 
