@@ -4,6 +4,7 @@
 pub mod address;
 mod environment;
 mod file;
+pub mod reload;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
@@ -167,9 +168,17 @@ impl Config {
             auth_file: self.auth_file.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
-            catalog_ttl: self.catalog_ttl,
+            rules: self.rules(),
+        }
+    }
+
+    /// The part that sessions of a proxy that is serving can be given anew.
+    #[must_use]
+    pub fn rules(&self) -> proxy::Rules {
+        proxy::Rules {
             policies: std::sync::Arc::new(self.policies.clone()),
             limits: self.limits,
+            catalog_ttl: self.catalog_ttl,
         }
     }
 

@@ -12,7 +12,7 @@ use super::stream::{Stream, send};
 use super::{Shared, auth_client, tls_certificate, upstream};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
-use crate::session::{Session, Surroundings};
+use crate::session::Session;
 use crate::wire::startup::Parameters;
 use std::io;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ async fn login_and_relay(
     let opened = upstream::open(&shared.config, &credentials.connector, &packet).await?;
     let upstream::Opened { stream: mut server, received, host } = opened;
     let shelf = shared.catalogs.shelf(&parameters.database);
-    let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
+    let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
     let digest = server.peer_certificate().and_then(tls_certificate::end_point_digest);
     let channel = Channel { is_encrypted: matches!(server, Stream::Tls(_)), digest };
     let mut login = Login {
@@ -143,15 +143,6 @@ async fn login_and_relay(
 fn channel_of(client: &Stream, credentials: &Credentials) -> Option<Vec<u8>> {
     let leaf = credentials.acceptor.leaf().filter(|_| matches!(client, Stream::Tls(_)));
     leaf.and_then(tls_certificate::end_point_digest)
-}
-
-fn surroundings(shared: &Shared) -> Surroundings {
-    Surroundings {
-        policies: Arc::clone(&shared.config.policies),
-        limits: shared.config.limits,
-        counters: Arc::clone(&shared.counters),
-        seed: shared.seed,
-    }
 }
 
 fn origin(parameters: &Parameters, address: &str, session: &str) -> Origin {

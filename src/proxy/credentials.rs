@@ -4,7 +4,7 @@ use super::auth_users::Users;
 use super::tls::FileError;
 use super::tls_connect::Connector;
 use super::tls_listen::Acceptor;
-use super::{Config, Shared};
+use super::{Config, Reloader};
 use std::sync::{Arc, PoisonError};
 
 /// The contents of the files, consistent with each other. A connection keeps those it began with.
@@ -28,17 +28,13 @@ impl Credentials {
     }
 }
 
-/// Reads a proxy's certificates, keys and users anew while it serves.
-#[derive(Clone)]
-pub struct Reloader(pub(super) Arc<Shared>);
-
 impl Reloader {
     /// Reads the files of the configuration again. What they hold is for new connections; those that are open
     /// keep what they have.
     ///
     /// # Errors
     /// [`FileError`] when a file cannot be used: then everything stays as it was.
-    pub fn reload(&self) -> Result<(), FileError> {
+    pub fn reread_files(&self) -> Result<(), FileError> {
         let fresh = Arc::new(Credentials::load(&self.0.config)?);
         *self.0.credentials.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())

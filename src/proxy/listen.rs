@@ -1,8 +1,8 @@
 //! Where clients come in.
 
-use super::credentials::{Credentials, Reloader};
+use super::credentials::Credentials;
 use super::stream::Stream;
-use super::{Address, Config, Shared, catalogs, connection};
+use super::{Address, Config, Reloader, Shared, catalogs, connection, rules};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use std::future::Future;
@@ -43,8 +43,10 @@ impl Proxy {
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let rules = rules::Current::new(config.rules.clone());
         let shared = Shared {
             config,
+            rules,
             journal,
             counters,
             catalogs: catalogs::Catalogs::default(),
@@ -64,7 +66,7 @@ impl Proxy {
         self.listeners.iter().zip(&self.shared.config.listen).map(taken).collect()
     }
 
-    /// What can be done to the proxy while it serves.
+    /// Changes the rules later on.
     #[must_use]
     pub fn reloader(&self) -> Reloader {
         Reloader(Arc::clone(&self.shared))
@@ -82,7 +84,7 @@ impl Proxy {
         let ticking = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(TICK).await;
-                shared.catalogs.expire(shared.config.catalog_ttl);
+                shared.catalogs.expire(shared.rules.get().catalog_ttl);
             }
         });
         stop.await;

@@ -91,12 +91,10 @@ impl Proxy {
             .0
     }
 
-    /// Sends it a signal, by name.
+    /// Sends a signal, named as `kill` names it.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent =
-            Command::new("kill").args(["-s", name, &pid]).status().expect("kill is part of every system");
-        assert!(sent.success(), "no signal {name}");
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill is part of every system").success());
     }
 
     /// What it wrote to stderr, the end of it.
