@@ -1,9 +1,11 @@
 //! What is set about TLS on both hops, and the PEM files it names. Opens no connection.
 
 use super::Address;
+use super::tls_certificate::public_key;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::PermissionsExt;
@@ -166,6 +168,23 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileErr
     let text = zeroize::Zeroizing::new(secret(path)?);
     PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| FileError::new(path, "it holds no unencrypted private key in PEM format"))
+}
+
+/// A certificate with those that lead to its authority, and its key, to be shown to the other side.
+pub(super) fn identity(
+    cert: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, FileError> {
+    let chain = certificates(cert)?;
+    let signer = provider.key_provider.load_private_key(private_key(key)?);
+    let signer = signer.map_err(|error| FileError::new(key, error))?;
+    // rustls would compare them itself, but refuses certificates of version 1.
+    let (own, shown) = (signer.public_key(), chain.first().and_then(|leaf| public_key(leaf)));
+    if own.is_some_and(|own| Some(own.as_ref()) != shown) {
+        return Err(FileError::new(cert, format!("the key in {} is not its key", key.display())));
+    }
+    Ok(Arc::new(CertifiedKey::new(chain, signer)))
 }
 
 /// The contents of a file that must not be readable by everybody.

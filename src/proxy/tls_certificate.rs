@@ -1,5 +1,5 @@
-//! The few things that have to be read from a certificate by hand: the digest it was signed with, and how
-//! long it is valid. A checked cursor over DER (X.690); pure.
+//! The few things that have to be read from a certificate by hand: the digest it was signed with, how long it
+//! is valid, its key. Version 1 too, which webpki does not read and `openssl x509 -req` makes. Pure.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -12,7 +12,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// `[0]`, constructed.
 const CONTEXT_0: u8 = 0xa0;
 
-/// Reads elements one after the other; `None` once the bytes run out or make no sense.
+/// A checked cursor over DER (X.690): reads elements one after the other; `None` once the bytes run out or make no sense.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
@@ -93,15 +93,33 @@ fn pss_digest(parameters: &mut Der) -> Option<u32> {
 
 /// From when to when a certificate is valid, both inclusive, in seconds since 1970.
 pub(super) fn validity(certificate: &[u8]) -> Option<(i64, i64)> {
-    let mut fields = Der(Der(Der(certificate).next(SEQUENCE)?).next(SEQUENCE)?);
-    // The version may be left out; then the serial number comes first.
-    if fields.element()?.0 == CONTEXT_0 {
-        fields.element()?;
-    }
+    let mut fields = behind_serial_number(certificate)?;
     fields.next(SEQUENCE)?;
     fields.next(SEQUENCE)?;
     let mut validity = Der(fields.next(SEQUENCE)?);
     Some((time(validity.element()?)?, time(validity.element()?)?))
+}
+
+/// The certificate's public key: its `SubjectPublicKeyInfo`, DER.
+pub(super) fn public_key(certificate: &[u8]) -> Option<&[u8]> {
+    let mut fields = behind_serial_number(certificate)?;
+    // Signature, issuer, validity, subject.
+    for _ in 0..4 {
+        fields.next(SEQUENCE)?;
+    }
+    let from_here = fields.0;
+    fields.next(SEQUENCE)?;
+    from_here.get(..from_here.len() - fields.0.len())
+}
+
+/// What a certificate says of itself, from the field behind its serial number on (RFC 5280, 4.1).
+fn behind_serial_number(certificate: &[u8]) -> Option<Der<'_>> {
+    let mut fields = Der(Der(Der(certificate).next(SEQUENCE)?).next(SEQUENCE)?);
+    // Version 1 is left out; then the serial number comes first.
+    if fields.element()?.0 == CONTEXT_0 {
+        fields.element()?;
+    }
+    Some(fields)
 }
 
 /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ` (RFC 5280, 4.1.2.5).
@@ -143,6 +161,14 @@ mod tests {
         assert_eq!(validity(&certificate(&rcgen::PKCS_ED25519)), Some((981_158_400, 2_874_614_400)));
     }
 
+    #[test]
+    fn the_public_key_is_found() {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::default().self_signed(&key).unwrap();
+        let expected = rcgen::PublicKeyData::subject_public_key_info(&key);
+        assert_eq!(public_key(certificate.der()), Some(&expected[..]));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes: Vec<u8>, at: usize, byte: u8) {
@@ -150,7 +176,7 @@ mod tests {
             let at = at % cut.len();
             cut[at] = byte;
             for bytes in [&bytes, &cut, &cut[..at].to_vec()] {
-                let _ = (end_point_digest(bytes), validity(bytes));
+                let _ = (end_point_digest(bytes), validity(bytes), public_key(bytes));
             }
         }
     }

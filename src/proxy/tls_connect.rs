@@ -4,13 +4,14 @@
 use super::Address;
 use super::stream::Stream;
 use super::tls::{self, FileError, Root, SslMode, UpstreamTls};
-use super::tls_certificate::validity;
+use super::tls_certificate::{public_key, validity};
 use super::tls_listen::{PROTOCOL, roots};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::SingleCertAndKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::io;
 use std::path::Path;
@@ -71,7 +72,11 @@ impl Connector {
     pub async fn connect(&self, address: &Address, way: Way) -> Result<Stream, ConnectError> {
         match (address.connect().await.map_err(ConnectError::Unreachable)?, way) {
             (Stream::Tcp(socket), Way::Tls | Way::TlsIfOffered) => {
-                self.encrypt(socket, address, way).await.map_err(ConnectError::Tls)
+                let encrypted = self.encrypt(socket, address, way).await;
+                if let (Err(error), Way::TlsIfOffered) = (&encrypted, way) {
+                    tracing::warn!(%error, "no TLS with the server: trying without, since sslmode=prefer");
+                }
+                encrypted.map_err(ConnectError::Tls)
             }
             (stream, _) => Ok(stream),
         }
@@ -126,11 +131,12 @@ fn config(settings: &UpstreamTls) -> Result<ClientConfig, FileError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| FileError::new(Path::new("sslmode"), error))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Verifier { trust, provider }));
+        .with_custom_certificate_verifier(Arc::new(Verifier { trust, provider: Arc::clone(&provider) }));
     let mut config = match (&settings.cert, &settings.key) {
-        (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(tls::certificates(cert)?, tls::private_key(key)?)
-            .map_err(|error| FileError::new(cert, format!("with the key in {}: {error}", key.display())))?,
+        (Some(cert), Some(key)) => {
+            let identity = tls::identity(cert, key, &provider)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+        }
         _ => builder.with_no_client_auth(),
     };
     config.enable_sni = settings.sni;
@@ -193,17 +199,17 @@ impl ServerCertVerifier for Verifier {
         let Trust::Vouched { roots, own, by_name } = &self.trust else {
             return Ok(ServerCertVerified::assertion());
         };
-        let parsed = ParsedCertificate::try_from(leaf)?;
         if own.contains(leaf) {
             // A certificate that stands among the authorities vouches for itself; webpki would refuse one that
             // says it is an authority, which those made by `openssl req -x509` do.
             is_valid(leaf, now)?;
         } else {
+            let parsed = ParsedCertificate::try_from(leaf)?;
             let algorithms = self.provider.signature_verification_algorithms.all;
             verify_server_cert_signed_by_trust_anchor(&parsed, roots, chain, now, algorithms)?;
         }
         if *by_name {
-            verify_server_name(&parsed, name)?;
+            verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
         }
         Ok(ServerCertVerified::assertion())
     }
@@ -228,9 +234,11 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
+        // By the key alone: webpki reads no certificate of version 1, and it is not the one to judge here.
+        let key = public_key(certificate).ok_or(CertificateError::BadEncoding)?;
+        verify_tls13_signature_with_raw_key(
             message,
-            certificate,
+            &key.into(),
             signature,
             &self.provider.signature_verification_algorithms,
         )

@@ -5,6 +5,7 @@ use super::stream::Stream;
 use super::tls::{self, ClientCertificates, ClientMode, ClientTls, FileError};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, ServerConfig};
 use std::io;
 use std::path::Path;
@@ -63,9 +64,10 @@ impl Acceptor {
 
 impl Identity {
     fn load(cert: &Path, key: &Path, settings: &ClientTls) -> Result<Self, FileError> {
-        let chain = tls::certificates(cert)?;
-        let leaf = chain.first().cloned().ok_or_else(|| FileError::new(cert, "it holds no certificate"))?;
         let provider = tls::provider();
+        let identity = tls::identity(cert, key, &provider)?;
+        let leaf = identity.cert.first().cloned();
+        let leaf = leaf.ok_or_else(|| FileError::new(cert, "it holds no certificate"))?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| FileError::new(cert, error))?;
@@ -81,9 +83,7 @@ impl Identity {
                     .with_client_cert_verifier(verifier.build().map_err(|error| FileError::new(ca, error))?)
             }
         };
-        let key_pair = builder.with_single_cert(chain, tls::private_key(key)?);
-        let mut config = key_pair
-            .map_err(|error| FileError::new(cert, format!("with the key in {}: {error}", key.display())))?;
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         // As Postgres: every connection shakes hands in full, so that what was reloaded holds for it.
         config.session_storage = Arc::new(NoServerSessionStorage {});

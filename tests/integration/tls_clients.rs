@@ -314,7 +314,7 @@ fn files_that_cannot_be_used_are_told_at_the_start() {
             "cannot use /nonexistent: No such file",
         ),
         (["--client-tls-cert", &identity.key, "--client-tls-key", &identity.key], "holds no certificate"),
-        (["--client-tls-cert", &identity.cert, "--client-tls-key", &stranger.key], "with the key in "),
+        (["--client-tls-cert", &identity.cert, "--client-tls-key", &stranger.key], "is not its key"),
         (
             ["--client-tls-cert", &identity.cert, "--client-tls", "require"],
             "client_tls_cert and client_tls_key need each other",

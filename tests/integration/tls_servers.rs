@@ -48,6 +48,10 @@ impl Server {
     fn start() -> Server {
         let authority = Authority::new();
         let identity = authority.issue("server", &["localhost", "127.0.0.1"]);
+        Self::showing(authority, identity)
+    }
+
+    fn showing(authority: Authority, identity: Identity) -> Server {
         let hba = authority.file("pg_hba.conf", HBA, 0o644);
         let cluster = Cluster::start(&[
             "ssl=on",
@@ -154,6 +158,22 @@ fn a_certificate_may_vouch_for_itself() {
         let url = format!("postgres://{}/?sslmode=verify-full&sslrootcert={}", server.address, identity.cert);
         let proxy = Proxy::of_url(&url, &database.name, &[]);
         assert_row(&format!("{years:?}"), &is_encrypted(&proxy, "postgres", &database.name), expected);
+    }
+}
+
+#[test]
+fn certificates_of_version_1_will_do() {
+    let authority = Authority::new();
+    let identity = authority.as_version_1(&authority.issue("server", &[]));
+    let server = Server::showing(authority, identity);
+    let (cert, key) = (&server.identity.cert, &server.identity.key);
+    let shown = ["--client-tls-cert", cert, "--client-tls-key", key];
+    for parameters in ["sslmode=require", &format!("sslmode=verify-ca&sslrootcert={cert}")] {
+        let proxy = Proxy::of_url(&server.url(parameters), "postgres", &shown);
+        assert_row(parameters, &is_encrypted(&proxy, "trusted", "postgres"), Ok(true));
+        let second = format!("postgres://{}/?{parameters}", proxy.address);
+        let second = Proxy::of_url(&second, "postgres", &[]);
+        assert_row(&format!("{parameters} twice"), &is_encrypted(&second, "trusted", "postgres"), Ok(true));
     }
 }
 

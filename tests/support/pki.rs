@@ -3,7 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
 
 /// An authority and the directory of its files.
@@ -62,6 +66,18 @@ impl Authority {
         Identity { cert, key }
     }
 
+    /// The same certificate as version 1 of X.509 has it, without extensions. Its own signature is none any more.
+    pub fn as_version_1(&self, identity: &Identity) -> Identity {
+        let certificate = CertificateDer::from_pem_file(&identity.cert).expect("a certificate");
+        let pem = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+            BASE64.encode(version_1(&certificate))
+        );
+        let cert = format!("{}.v1", identity.cert);
+        std::fs::write(&cert, pem).expect("a file can be written");
+        Identity { cert, key: identity.key.clone() }
+    }
+
     /// Another file beside the certificates.
     pub fn file(&self, name: &str, text: &str, mode: u32) -> String {
         write(self.directory.path(), name, text, mode)
@@ -76,6 +92,42 @@ impl Identity {
         super::cluster::give_to_server(Path::new(&copy));
         copy
     }
+}
+
+/// Takes version and extensions out of a certificate.
+fn version_1(certificate: &[u8]) -> Vec<u8> {
+    let (_, certificate, _) = element(certificate);
+    let (_, mut fields, signature) = element(certificate);
+    let mut kept = Vec::new();
+    while !fields.is_empty() {
+        let (tag, _, rest) = element(fields);
+        let whole = &fields[..fields.len() - rest.len()];
+        if !matches!(tag, 0xa0 | 0xa3) {
+            kept.extend(whole);
+        }
+        fields = rest;
+    }
+    sequence(&[&sequence(&kept), signature].concat())
+}
+
+/// Tag and contents of the first element of DER, and what follows it.
+fn element(der: &[u8]) -> (u8, &[u8], &[u8]) {
+    let (head, length) = match der[1] {
+        0x81 => (3, usize::from(der[2])),
+        0x82 => (4, usize::from(der[2]) << 8 | usize::from(der[3])),
+        length => (2, usize::from(length)),
+    };
+    (der[0], &der[head..head + length], &der[head + length..])
+}
+
+fn sequence(contents: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(contents.len()).expect("certificates are short").to_be_bytes();
+    let head: &[u8] = match (high, low) {
+        (0, ..0x80) => &[0x30, low],
+        (0, _) => &[0x30, 0x81, low],
+        _ => &[0x30, 0x82, high, low],
+    };
+    [head, contents].concat()
 }
 
 fn named(subject: &str, names: &[&str]) -> CertificateParams {
