@@ -24,6 +24,8 @@ mod harmless;
 mod hostile;
 #[path = "integration/journal.rs"]
 mod journal;
+#[path = "integration/operations/mod.rs"]
+mod operations;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/reference.rs"]

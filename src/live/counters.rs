@@ -160,6 +160,8 @@ counters! {
     journal_errors_total: Number, Counter, "Writes to the journal that failed.";
     catalog_loads_total: Number, Counter, "Catalogs loaded.";
     catalog_errors_total: Number, Counter, "Catalogs that could not be loaded.";
+    cancels_total: Number, Counter, "Requests to cancel that were forwarded.";
+    cancels_dropped_total: Number, Counter, "Requests to cancel that were dropped, since too many came at a time.";
     upstream_errors_total: ByReason, Counter, "Connections to the database that failed.";
     client_errors_total: ByReason, Counter, "Sessions ended by what the client did.";
     panics_total: Number, Counter, "Faults of untwin itself, each of which ended one session.";

@@ -5,7 +5,7 @@ use super::handshake::{self, Login, LoginError, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::stream::Stream;
-use super::{Shared, address};
+use super::{Shared, cancel, upstream};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
@@ -50,20 +50,27 @@ pub(super) async fn serve(mut client: Stream, address: String, number: u64, shar
     .await;
 }
 
-async fn login_and_relay(client: &mut Stream, address: String, session: String, shared: &Arc<Shared>) -> Result<(), LoginError> {
+async fn login_and_relay(
+    client: &mut Stream,
+    address: String,
+    session: String,
+    shared: &Arc<Shared>,
+) -> Result<(), LoginError> {
     let limit = shared.config.login_timeout;
     let deadline = tokio::time::Instant::now() + limit;
-    let opening = tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(|_| LoginError::Slow(limit))??;
+    let opening = tokio::time::timeout_at(deadline, handshake::opening(client))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
     let (packet, parameters) = match opening {
-        Opening::Cancel { packet } => return cancel(&packet, shared).await,
+        Opening::Cancel { packet } => {
+            cancel::forward(&packet, shared).await;
+            return Ok(());
+        }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
-    let (mut server, host) = address::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
+    let (mut server, reached) =
+        upstream::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
     server.halves().1.write_all(&packet).await?;
-    if parameters.replication {
-        tracing::info!(user = parameters.user, %host, "replication connection: relayed without inspection");
-        return relay_raw(client, &mut server).await;
-    }
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
     let mut login = Login {
@@ -71,20 +78,38 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
         server: server.halves(),
         from_client: Buffer::default(),
         from_server: Buffer::default(),
+        backend_key: Vec::new(),
     };
-    tokio::time::timeout_at(deadline, login.authenticate(&mut state)).await.map_err(|_| LoginError::Slow(limit))??;
-    login.learn(&mut state, &shelf, shared).await?;
+    tokio::time::timeout_at(deadline, login.authenticate(&mut state))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
+    // Until the session's end: from here on the client may ask to cancel.
+    let _route = shared.routes.remember(&login.backend_key, reached.clone());
+    if !parameters.replication {
+        login.learn(&mut state, &shelf, shared).await?;
+    }
     login.release().await?;
     tracing::info!(
         user = parameters.user,
         database = parameters.database,
         application = parameters.application,
-        %host,
+        host = %reached.host,
+        replication = parameters.replication,
         "session"
     );
     let records = Records::new(origin(&parameters, &address, &session));
     let link = Link::new(shared, &shelf, state, records);
-    let Login { client: (client_reader, client_writer), server: (server_reader, server_writer), from_client, from_server } = login;
+    if parameters.replication {
+        // What follows is not, or not only, SQL.
+        link.do_not_read();
+    }
+    let Login {
+        client: (client_reader, client_writer),
+        server: (server_reader, server_writer),
+        from_client,
+        from_server,
+        ..
+    } = login;
     let mut up = Upward::new(&link, client_reader, server_writer, from_client);
     let mut down = Downward::new(&link, server_reader, client_writer, from_server);
     let ended = run(&mut up, &mut down).await;
@@ -133,34 +158,6 @@ where
             }
         },
     }
-}
-
-/// A cancel request goes where the sessions go, with the server's own key, on a connection of its own.
-async fn cancel(packet: &[u8], shared: &Shared) -> Result<(), LoginError> {
-    for host in &shared.config.upstream {
-        let Ok(Ok(mut server)) = tokio::time::timeout(shared.config.connect_timeout, host.connect()).await else { continue };
-        server.halves().1.write_all(packet).await?;
-        // The server closes when it has passed the signal on: the client may rely on that.
-        let mut nothing = [0; 16];
-        let _ = tokio::time::timeout(LINGER, server.halves().0.read(&mut nothing)).await;
-        return Ok(());
-    }
-    Ok(())
-}
-
-async fn relay_raw(client: &mut Stream, server: &mut Stream) -> Result<(), LoginError> {
-    let (mut client_reader, mut client_writer) = client.halves();
-    let (mut server_reader, mut server_writer) = server.halves();
-    let up = async {
-        tokio::io::copy(&mut client_reader, &mut server_writer).await?;
-        server_writer.shutdown().await
-    };
-    let down = async {
-        tokio::io::copy(&mut server_reader, &mut client_writer).await?;
-        client_writer.shutdown().await
-    };
-    tokio::try_join!(up, down)?;
-    Ok(())
 }
 
 async fn say_goodbye(client: &mut Stream, reply: &[u8]) {

@@ -56,7 +56,11 @@ impl LoginError {
                 &format!("untwin: {message}"),
                 "Check that the server runs there, and the --upstream address untwin was started with.",
             )),
-            Self::Slow(_) => Some(startup::fatal("08006", &format!("untwin: {message}"), "Raise login_timeout if clients need longer.")),
+            Self::Slow(_) => Some(startup::fatal(
+                "08006",
+                &format!("untwin: {message}"),
+                "Raise login_timeout if clients need longer.",
+            )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
             Self::Closed | Self::Io(_) => None,
         }
@@ -114,6 +118,8 @@ pub(super) struct Login<'a> {
     /// What the client sent and the server has not been given.
     pub from_client: Buffer,
     pub from_server: Buffer,
+    /// The body of BackendKeyData, once it has come.
+    pub backend_key: Vec<u8>,
 }
 
 impl Login<'_> {
@@ -125,7 +131,7 @@ impl Login<'_> {
                 return Ok(());
             }
             self.relay_client().await?;
-            let Self { client, server, from_client, from_server } = self;
+            let Self { client, server, from_client, from_server, .. } = self;
             tokio::select! {
                 count = from_server.read(&mut server.0) => match count? {
                     0 => {
@@ -153,9 +159,13 @@ impl Login<'_> {
                 ready = true;
                 break;
             }
-            if header.tag == backend::PARAMETER_STATUS {
-                let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
-                session.server_message(header.tag, body);
+            let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
+            match header.tag {
+                backend::PARAMETER_STATUS => {
+                    session.server_message(header.tag, body);
+                }
+                backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
+                _ => {}
             }
             end += header.frame();
         }
@@ -180,7 +190,12 @@ impl Login<'_> {
     }
 
     /// Gives the session a catalog, loading it over this very connection if nobody has yet.
-    pub async fn learn(&mut self, session: &mut Session, shelf: &Shelf, shared: &Shared) -> Result<(), LoginError> {
+    pub async fn learn(
+        &mut self,
+        session: &mut Session,
+        shelf: &Shelf,
+        shared: &Shared,
+    ) -> Result<(), LoginError> {
         for _ in 0..2 {
             match shelf.errand(shared.config.catalog_ttl) {
                 Errand::Use(catalog) => {

@@ -1,9 +1,10 @@
 //! Where clients come in.
 
 use super::stream::Stream;
-use super::{Address, Config, Shared, catalogs, connection};
+use super::{Address, Config, Shared, cancel, catalogs, connection};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
+use crate::live::routes::Routes;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -35,11 +36,21 @@ impl Proxy {
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address).await;
-            listeners.push(listener.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?);
+            listeners.push(listener.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            })?);
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
-        let shared = Shared { config, journal, counters, catalogs: catalogs::Catalogs::default(), seed: u64::from_ne_bytes(seed) };
+        let shared = Shared {
+            config,
+            journal,
+            counters,
+            catalogs: catalogs::Catalogs::default(),
+            routes: Routes::default(),
+            cancels: tokio::sync::Semaphore::new(cancel::MOST),
+            seed: u64::from_ne_bytes(seed),
+        };
         Ok(Self { listeners, shared: Arc::new(shared) })
     }
 

@@ -2,6 +2,7 @@
 
 mod address;
 mod buffer;
+mod cancel;
 mod catalogs;
 mod connection;
 mod handshake;
@@ -9,12 +10,15 @@ mod listen;
 mod records;
 mod relay;
 mod stream;
+mod upstream;
 
-pub use address::{Address, UpstreamError, escaped};
+pub use address::{Address, escaped};
 pub use listen::Proxy;
+pub use upstream::UpstreamError;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
+use crate::live::routes::Routes;
 use crate::rekey::policy::{Limits, Policies};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +48,10 @@ pub(crate) struct Shared {
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,
+    /// Where each open session is, by its cancel key.
+    pub routes: Routes<upstream::Reached>,
+    /// Turns of requests to cancel.
+    pub cancels: tokio::sync::Semaphore,
     /// Secret of this process, for hashes.
     pub seed: u64,
 }

@@ -56,6 +56,11 @@ impl<'a> Link<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From here on bytes pass unread.
+    pub fn do_not_read(&self) {
+        self.raw.store(true, Ordering::Relaxed);
+    }
+
     /// The connection is over: tells the journal the fate of what is open.
     pub fn close(&self) {
         let mut state = self.state();
@@ -287,7 +292,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
         if recorded {
             for (at, bytes) in &copied.patches {
-                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok()) else { continue };
+                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok())
+                else {
+                    continue;
+                };
                 if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }

@@ -52,6 +52,11 @@ impl Proxy {
 
     /// In front of an address where a server may or may not listen.
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
+        Self::before_url(&format!("postgres://{upstream}"), database, arguments)
+    }
+
+    /// In front of whatever a URL says.
+    pub fn before_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
         let mut command = Command::new(binary());
@@ -60,14 +65,11 @@ impl Proxy {
         for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
             command.env_remove(name);
         }
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command
-            .args([
-                "--upstream",
-                &format!("postgres://{upstream}"),
-                "--listen",
-                "127.0.0.1:0",
-                "--journal",
-            ])
+            .args(["--upstream", upstream, "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
@@ -112,6 +114,25 @@ impl Proxy {
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends it a signal: `TERM`, `INT`, `HUP`.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(status.expect("kill is part of every system").success());
+    }
+
+    /// Its exit code, once it has ended; panics when it goes on for longer than `limit`.
+    pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "untwin goes on: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The path of the journal.

@@ -1,0 +1,4 @@
+//! What whoever runs the proxy relies on: cancel requests, shutdown, takeover, limits, several servers, sockets.
+
+mod cancel;
+mod fake;
