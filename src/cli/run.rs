@@ -23,7 +23,8 @@ pub(super) fn run(config: Config) -> ExitCode {
         Ok(journal) => journal,
         Err(error) => return fail(error),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(error),
@@ -46,12 +47,8 @@ async fn serve(config: Config, journal: Journal) -> std::io::Result<()> {
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
     let _ = out.flush();
     drop(out);
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    proxy.serve(stop).await;
+    let drain = async { terminate.recv().await.unwrap_or_default() };
+    let stop = async { interrupt.recv().await.unwrap_or_default() };
+    proxy.serve(drain, stop).await;
     Ok(())
 }

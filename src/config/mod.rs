@@ -35,6 +35,8 @@ pub struct Config {
     pub login_timeout: Duration,
     /// How many threads to use.
     pub workers: NonZeroUsize,
+    /// How long sessions may go on once untwin is to end.
+    pub drain_timeout: Duration,
     /// How long the knowledge of the database's tables is trusted.
     pub catalog_ttl: Duration,
     /// What becomes of twins, per session and table.
@@ -164,6 +166,7 @@ impl Config {
             upstream: self.upstream.addresses.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
+            drain_timeout: self.drain_timeout,
             catalog_ttl: self.catalog_ttl,
             policies: std::sync::Arc::new(self.policies.clone()),
             limits: self.limits,
@@ -181,6 +184,7 @@ impl Config {
             listen: set("listen", settings.listen)?.0,
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
+            drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
             workers: set("workers", settings.workers)?,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {

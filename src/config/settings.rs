@@ -77,6 +77,9 @@ pub struct Settings {
     /// How long a client may take to log in
     #[arg(long, value_name = "TIME")]
     pub login_timeout: Option<Period>,
+    /// How long sessions may go on after SIGTERM; each ends when it is outside a transaction
+    #[arg(long, value_name = "TIME")]
+    pub drain_timeout: Option<Period>,
     /// How many threads to use
     #[arg(long, value_name = "THREADS")]
     pub workers: Option<NonZeroUsize>,
@@ -219,6 +222,7 @@ impl Settings {
             catalog_ttl: seconds(60),
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
+            drain_timeout: seconds(60),
             workers: std::thread::available_parallelism()
                 .ok()
                 .or(Some(NonZeroUsize::MIN)),
@@ -254,6 +258,7 @@ impl Settings {
             catalog_ttl: self.catalog_ttl.or(lower.catalog_ttl),
             connect_timeout: self.connect_timeout.or(lower.connect_timeout),
             login_timeout: self.login_timeout.or(lower.login_timeout),
+            drain_timeout: self.drain_timeout.or(lower.drain_timeout),
             workers: self.workers.or(lower.workers),
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),

@@ -172,6 +172,10 @@ fn a_fault_in_the_file_is_told_with_its_place() {
             "untwin.toml:1:17: `0` is no length of time",
         ),
         (
+            "drain_timeout = 0",
+            "untwin.toml:1:17: `0` is no length of time",
+        ),
+        (
             "workers = 0",
             "untwin.toml:1:11: invalid value: integer `0`",
         ),

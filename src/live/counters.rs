@@ -142,6 +142,7 @@ macro_rules! counters {
 counters! {
     sessions_total: Number, Counter, "Sessions accepted from clients.";
     sessions_open: Number, Gauge, "Sessions open now.";
+    draining: Number, Gauge, "1 once the process is to end: it takes no more sessions.";
     sessions_refused_total: ByReason, Counter, "Sessions that ended before they were ready for queries.";
     inspected_statements_total: Number, Counter, "Executed statements whose keys were read.";
     uninspected_total: ByReason, Counter, "Statements that may insert keys and were forwarded unread.";

@@ -1,7 +1,7 @@
 //! Requests to cancel: each goes, as it came, to the server that its session is on.
 
 use super::Shared;
-use super::upstream;
+use super::machine;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,7 +36,7 @@ async fn send(packet: &[u8], shared: &Shared) -> io::Result<()> {
     let mut server = match &known {
         Some(place) => place.connect_within(limit).await?,
         // A session that began before this process did, or none at all.
-        None => upstream::connect_any(&shared.config.upstream, limit).await.map_err(io::Error::other)?.0,
+        None => machine::connect_any(&shared.config.upstream, limit).await.map_err(io::Error::other)?.0,
     };
     server.halves().1.write_all(packet).await?;
     let mut nothing = [0; 16];

@@ -1,27 +1,30 @@
 //! One client connection from accept to close.
 
 use super::buffer::Buffer;
+use super::guests::Guest;
 use super::handshake::{self, Login, LoginError, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
+use super::shutdown::GRACE;
 use super::stream::Stream;
-use super::{Shared, cancel, upstream};
+use super::{Shared, cancel, farewell, machine};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
 use crate::wire::startup::Parameters;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tracing::Instrument;
 
-/// After the last byte for the client, how long the proxy waits for the client to close, so that the
-/// system does not cut off what is still on its way.
-const LINGER: Duration = Duration::from_secs(2);
-
 /// Serves one client. Returns when both sides are closed.
-pub(super) async fn serve(mut client: Stream, address: String, number: u64, shared: Arc<Shared>) {
+pub(super) async fn serve(
+    mut client: Stream,
+    address: String,
+    number: u64,
+    shared: Arc<Shared>,
+    _guest: Guest,
+) {
     let session = format!("{:08x}{:08x}", shared.seed as u32, number as u32);
     let span = tracing::info_span!("session", session = session.as_str(), client = address.as_str());
     async {
@@ -40,7 +43,7 @@ pub(super) async fn serve(mut client: Stream, address: String, number: u64, shar
                     _ => tracing::warn!(%error, blame = error.blame(), "login failed"),
                 }
                 if let Some(reply) = error.reply() {
-                    say_goodbye(&mut client, &reply).await;
+                    farewell::refuse(&mut client, &reply, shared.linger()).await;
                 }
             }
         }
@@ -58,9 +61,10 @@ async fn login_and_relay(
 ) -> Result<(), LoginError> {
     let limit = shared.config.login_timeout;
     let deadline = tokio::time::Instant::now() + limit;
-    let opening = tokio::time::timeout_at(deadline, handshake::opening(client))
-        .await
-        .map_err(|_| LoginError::Slow(limit))??;
+    let slow = |_| LoginError::Slow(limit);
+    let opening =
+        async { tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(slow)? };
+    let opening = unless_ending(shared, false, opening).await?;
     let (packet, parameters) = match opening {
         Opening::Cancel { packet } => {
             cancel::forward(&packet, shared).await;
@@ -68,9 +72,13 @@ async fn login_and_relay(
         }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
-    let (mut server, reached) =
-        upstream::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
-    server.halves().1.write_all(&packet).await?;
+    let connecting = async {
+        let (mut server, machine) =
+            machine::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
+        server.halves().1.write_all(&packet).await?;
+        Ok((server, machine))
+    };
+    let (mut server, machine) = unless_ending(shared, true, connecting).await?;
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
     let mut login = Login {
@@ -80,20 +88,23 @@ async fn login_and_relay(
         from_server: Buffer::default(),
         backend_key: Vec::new(),
     };
-    tokio::time::timeout_at(deadline, login.authenticate(&mut state))
-        .await
-        .map_err(|_| LoginError::Slow(limit))??;
+    let authenticating =
+        async { tokio::time::timeout_at(deadline, login.authenticate(&mut state)).await.map_err(slow)? };
+    unless_ending(shared, true, authenticating).await?;
     // Until the session's end: from here on the client may ask to cancel.
-    let _route = shared.routes.remember(&login.backend_key, reached.clone());
-    if !parameters.replication {
-        login.learn(&mut state, &shelf, shared).await?;
-    }
-    login.release().await?;
+    let _route = shared.routes.remember(&login.backend_key, machine.clone());
+    let preparing = async {
+        if !parameters.replication {
+            login.learn(&mut state, &shelf, shared).await?;
+        }
+        login.release().await
+    };
+    unless_ending(shared, true, preparing).await?;
     tracing::info!(
         user = parameters.user,
         database = parameters.database,
         application = parameters.application,
-        host = %reached.host,
+        host = %machine.host,
         replication = parameters.replication,
         "session"
     );
@@ -113,13 +124,36 @@ async fn login_and_relay(
     let mut up = Upward::new(&link, client_reader, server_writer, from_client);
     let mut down = Downward::new(&link, server_reader, client_writer, from_server);
     let ended = run(&mut up, &mut down).await;
+    if let Ended::ByUs = ended {
+        farewell::part(&mut up, &mut down).await;
+    }
     link.close();
-    if let Err(error) = &ended {
-        tracing::debug!(%error, "session ended");
+    match ended {
+        Ended::Over(Ok(())) => {}
+        Ended::Over(Err(error)) => tracing::debug!(%error, "session ended"),
+        Ended::ByUs => tracing::debug!("session ended, since the proxy ends"),
     }
     drop((up, down));
-    linger(client).await;
+    farewell::linger(client, shared.linger()).await;
     Ok(())
+}
+
+/// Does a part of a login, unless the proxy ends before it is done. `patient` says that the client has said
+/// what it wants: then it is given until the very end.
+async fn unless_ending<T>(
+    shared: &Shared,
+    patient: bool,
+    part: impl Future<Output = Result<T, LoginError>>,
+) -> Result<T, LoginError> {
+    let over = async {
+        shared.shutdown.draining.taken().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        done = part => done,
+        () = over, if !patient => Err(LoginError::Ending),
+        () = shared.shutdown.ending.taken() => Err(LoginError::Ending),
+    }
 }
 
 fn surroundings(shared: &Shared) -> Surroundings {
@@ -135,8 +169,33 @@ fn origin(parameters: &Parameters, address: &str, session: &str) -> Origin {
     Origin::new(&parameters.database, address, &parameters.user, &parameters.application, session)
 }
 
-/// Runs both pumps. The session is over when the server has closed it, or when either side breaks.
-async fn run<A, B, C, D>(up: &mut Upward<'_, A, B>, down: &mut Downward<'_, C, D>) -> io::Result<()>
+/// How a session ended.
+enum Ended {
+    /// One side closed its connection, or it broke.
+    Over(io::Result<()>),
+    /// The proxy is being shut down.
+    ByUs,
+}
+
+/// Runs both pumps, until the session is over or has to be ended.
+async fn run<A, B, C, D>(up: &mut Upward<'_, A, B>, down: &mut Downward<'_, C, D>) -> Ended
+where
+    A: tokio::io::AsyncRead + Unpin,
+    B: tokio::io::AsyncWrite + Unpin,
+    C: tokio::io::AsyncRead + Unpin,
+    D: tokio::io::AsyncWrite + Unpin,
+{
+    let link = up.link;
+    tokio::select! {
+        biased;
+        ended = pump(up, down) => Ended::Over(ended),
+        () = link.at_rest() => Ended::ByUs,
+        () = link.shared.shutdown.ending.taken() => Ended::ByUs,
+    }
+}
+
+/// The session is over when the server has closed it, or when either side breaks.
+async fn pump<A, B, C, D>(up: &mut Upward<'_, A, B>, down: &mut Downward<'_, C, D>) -> io::Result<()>
 where
     A: tokio::io::AsyncRead + Unpin,
     B: tokio::io::AsyncWrite + Unpin,
@@ -153,25 +212,9 @@ where
             Ok(()) => down.await,
             Err(error) => {
                 // The server's last words (a FATAL error) may be why the writer broke.
-                let _ = tokio::time::timeout(LINGER, down).await;
+                let _ = tokio::time::timeout(farewell::LINGER, down).await;
                 Err(error)
             }
         },
     }
-}
-
-async fn say_goodbye(client: &mut Stream, reply: &[u8]) {
-    let mut writer = client.halves().1;
-    if writer.write_all(reply).await.is_ok() && writer.shutdown().await.is_ok() {
-        linger(client).await;
-    }
-}
-
-/// Reads on until the client has closed, for a moment: closing with unread bytes would reset the
-/// connection and take the last reply along.
-async fn linger(client: &mut Stream) {
-    let mut reader = client.halves().0;
-    let mut nothing = [0; 1024];
-    let drained = async { while reader.read(&mut nothing).await.is_ok_and(|count| count > 0) {} };
-    let _ = tokio::time::timeout(LINGER, drained).await;
 }

@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::relay::LoadGuard;
 use super::stream::{ReadHalf, Stream, WriteHalf};
-use super::{Shared, UpstreamError, catalogs};
+use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
@@ -29,6 +29,8 @@ pub(super) enum LoginError {
     /// The server sent something that is no message.
     #[error("the database server sent a malformed message: {0}")]
     Server(#[from] BadLength),
+    #[error("terminating connection due to administrator command")]
+    Ending,
     /// One side closed the connection, which is its right: a probe, a refused password.
     #[error("the connection was closed during login")]
     Closed,
@@ -43,6 +45,7 @@ impl LoginError {
             Self::Startup(_) | Self::Slow(_) => "client",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
+            Self::Ending => "shutdown",
         }
     }
 
@@ -62,6 +65,7 @@ impl LoginError {
                 "Raise login_timeout if clients need longer.",
             )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
+            Self::Ending => Some(farewell::shutting_down()),
             Self::Closed | Self::Io(_) => None,
         }
     }

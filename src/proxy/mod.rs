@@ -5,16 +5,20 @@ mod buffer;
 mod cancel;
 mod catalogs;
 mod connection;
+mod farewell;
+mod guests;
 mod handshake;
 mod listen;
+mod listener;
+mod machine;
 mod records;
 mod relay;
+mod shutdown;
 mod stream;
-mod upstream;
 
 pub use address::{Address, escaped};
 pub use listen::Proxy;
-pub use upstream::UpstreamError;
+pub use machine::UpstreamError;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
@@ -34,6 +38,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
     pub login_timeout: Duration,
+    /// How long sessions may go on once the proxy is to end.
+    pub drain_timeout: Duration,
     /// How old a snapshot of the catalog may be before it is taken anew.
     pub catalog_ttl: Duration,
     /// What is done with twins.
@@ -49,9 +55,18 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,
     /// Where each open session is, by its cancel key.
-    pub routes: Routes<upstream::Reached>,
+    pub routes: Routes<machine::Machine>,
+    pub guests: Arc<guests::Guests>,
+    pub shutdown: shutdown::Shutdown,
     /// Turns of requests to cancel.
     pub cancels: tokio::sync::Semaphore,
     /// Secret of this process, for hashes.
     pub seed: u64,
+}
+
+impl Shared {
+    /// How long to wait for a client to close.
+    pub fn linger(&self) -> Duration {
+        if self.shutdown.ending.is_taken() { farewell::SHORT_LINGER } else { farewell::LINGER }
+    }
 }

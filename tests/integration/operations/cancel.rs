@@ -54,7 +54,9 @@ fn keys_of_every_length_are_relayed_and_found_again() {
     const LONG: [u8; 260] = [0xa5; 260];
     let somewhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let first = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let server = Fake::start(somewhere, |stream, _| let_in(stream, &LONG));
+    let server = Fake::start(somewhere, |stream, _| {
+        let_in(stream, &LONG);
+    });
     let proxy = Proxy::before_url(&format!("postgres://{first},{}", server.address), "postgres", &[]);
     let client = proxy.connect();
     assert_eq!(client.backend_key, LONG);

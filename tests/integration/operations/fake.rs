@@ -47,8 +47,9 @@ fn untagged(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some([&length[..], &rest].concat())
 }
 
-/// Lets everybody in with this cancel key and fails every statement, until the client leaves.
-pub fn let_in(mut stream: TcpStream, backend_key: &[u8]) {
+/// Lets everybody in with this cancel key and fails every statement, until the client leaves. Gives the tag of
+/// the last message.
+pub fn let_in(mut stream: TcpStream, backend_key: &[u8]) -> u8 {
     let ready = frame(b'Z', b"I");
     let welcome = [frame(b'R', &[0; 4]), frame(b'K', backend_key), ready.clone()].concat();
     let mut said = stream.write_all(&welcome);
@@ -62,4 +63,5 @@ pub fn let_in(mut stream: TcpStream, backend_key: &[u8]) {
             said = stream.write_all(&[error.clone(), ready.clone()].concat());
         }
     }
+    header[0]
 }

@@ -1,4 +1,5 @@
 //! What whoever runs the proxy relies on: cancel requests, shutdown, takeover, limits, several servers, sockets.
 
 mod cancel;
+mod drain;
 mod fake;

@@ -1,4 +1,4 @@
-//! The way to the database servers: in which order they are tried, and which machine answered.
+//! The machines that an upstream address stands for, and the way to each.
 
 use super::Address;
 use super::stream::Stream;
@@ -20,19 +20,19 @@ pub struct UpstreamError {
 /// A server as it was reached: behind one name there may be several machines, and a cancel request has to
 /// go to the one that the session is on.
 #[derive(Clone, Debug)]
-pub(crate) struct Reached {
+pub(crate) struct Machine {
     /// As it is configured.
     pub host: Address,
-    /// The machine, where the address is one of a network.
-    pub machine: Option<SocketAddr>,
+    /// Which of its machines, where it is an address of a network.
+    pub socket: Option<SocketAddr>,
 }
 
-impl Reached {
+impl Machine {
     /// Opens a connection.
     pub async fn connect(&self) -> io::Result<Stream> {
-        match (&self.host, self.machine) {
-            (_, Some(machine)) => {
-                let stream = TcpStream::connect(machine).await?;
+        match (&self.host, self.socket) {
+            (_, Some(socket)) => {
+                let stream = TcpStream::connect(socket).await?;
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
             }
@@ -54,15 +54,15 @@ impl Reached {
 
 impl Address {
     /// Every machine that the address stands for. Names are looked up anew each time.
-    pub(crate) async fn machines(&self, limit: Duration) -> io::Result<Vec<Reached>> {
+    pub(crate) async fn machines(&self, limit: Duration) -> io::Result<Vec<Machine>> {
         let Self::Tcp { host, port } = self else {
-            return Ok(vec![Reached { host: self.clone(), machine: None }]);
+            return Ok(vec![Machine { host: self.clone(), socket: None }]);
         };
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the name was not resolved in time");
         let found = tokio::time::timeout(limit, tokio::net::lookup_host((host.as_str(), *port)))
             .await
             .map_err(late)??;
-        Ok(found.map(|machine| Reached { host: self.clone(), machine: Some(machine) }).collect())
+        Ok(found.map(|socket| Machine { host: self.clone(), socket: Some(socket) }).collect())
     }
 }
 
@@ -73,7 +73,7 @@ impl Address {
 pub(crate) async fn connect_any(
     addresses: &[Address],
     limit: Duration,
-) -> Result<(Stream, Reached), UpstreamError> {
+) -> Result<(Stream, Machine), UpstreamError> {
     let mut reason = "no address is configured".to_owned();
     for address in addresses {
         let machines = match address.machines(limit).await {
