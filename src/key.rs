@@ -1,5 +1,7 @@
 //! A UUID and how it is spelled: parse a spelling, overwrite it alike. Knows nothing of where it stands.
 
+use std::ops::Range;
+
 /// Reads a UUID as Postgres' `uuid_in` does: 32 hex digits of either case, a hyphen allowed after
 /// every group of four digits, optional braces around the whole. `None` for anything else.
 ///
@@ -90,13 +92,19 @@ pub fn parse_in_text(text: &[u8]) -> Option<u128> {
 
 /// Every UUID spelled anywhere in the bytes, in any spelling, and not part of a longer run of hex digits.
 pub fn find_all(bytes: &[u8]) -> impl Iterator<Item = u128> {
+    spellings(bytes).map(|(_, value)| value)
+}
+
+/// The same, with where each stands, braces aside.
+pub fn spellings(bytes: &[u8]) -> impl Iterator<Item = (Range<usize>, u128)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         while at < bytes.len() {
             let rest = bytes.get(at..)?;
             if let Some((value, length)) = starts_with_key(rest) {
+                let start = at;
                 at += length;
-                return Some(value);
+                return Some((start..at, value));
             }
             // On to the next place where a run of digits begins.
             let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -86,6 +86,18 @@ impl Catalog {
         contains(&self.opaque_functions, name)
     }
 
+    /// Whether there is any user-defined volatile function.
+    #[must_use]
+    pub fn has_opaque_functions(&self) -> bool {
+        !self.opaque_functions.is_empty()
+    }
+
+    /// Whether there is any relation whose reading may run such a function.
+    #[must_use]
+    pub fn has_opaque_relations(&self) -> bool {
+        !self.opaque_relations.is_empty()
+    }
+
     /// Whether to read a relation of this name may run such a function: a view that calls one, or a
     /// view of such a view. A bare name is any schema's.
     #[must_use]

@@ -44,10 +44,10 @@ impl Records {
         };
         let column = fact.table.columns.get(fact.column)?;
         let (action, reason) = match fact.twin.action {
-            judge::Action::Rekeyed => (Action::Rekeyed, None),
+            judge::Action::Rekeyed => (Action::Rekeyed, fact.returned_as_sent.then_some("returned as sent".into())),
             judge::Action::Observed => (Action::Observed, None),
             judge::Action::Forwarded(reason) => (Action::Forwarded, Some(reason.into())),
-            judge::Action::Followed => (Action::Followed, None),
+            judge::Action::Followed => (Action::Followed, fact.returned_as_sent.then_some("returned as sent".into())),
             judge::Action::Ambiguous(_) => (Action::Failed, Some("ambiguous".into())),
         };
         let random = u128::from_be_bytes(self.entropy.bytes()?);
@@ -66,7 +66,7 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: carrier(fact.carrier),
             identical: fact.twin.identical,
-            echoed_in: Vec::new(),
+            echoed_in: fact.echoed_in.iter().filter_map(|&at| Some(fact.table.columns.get(at)?.name.as_str().into())).collect(),
             origin: Arc::clone(&self.origin),
         })
     }

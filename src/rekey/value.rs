@@ -102,6 +102,19 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether the key stands in the value: as the value, or somewhere in its text.
+    #[must_use]
+    pub fn mentions(&self, uuid: u128) -> bool {
+        match *self {
+            Self::Uuid(value) => value == uuid,
+            Self::Text(bytes) | Self::Unknown(bytes) => key::find_all(bytes).any(|value| value == uuid),
+            Self::Binary { bytes, .. } => {
+                memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some() || key::find_all(bytes).any(|value| value == uuid)
+            }
+            Self::Null | Self::Default => false,
+        }
+    }
+
     /// Appends a form that is equal for equal values of the column kind. `false` if the value cannot be
     /// compared (then nothing useful was appended).
     pub(super) fn encode(&self, column: ColumnKind, out: &mut Vec<u8>) -> bool {

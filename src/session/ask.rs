@@ -82,7 +82,7 @@ impl Session {
     pub fn ask(&mut self, ask: Ask) -> Vec<u8> {
         self.own_exchange = OwnExchange { ask: Some(ask), text: None, error: None };
         self.message += 1;
-        let due = Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), effects: Effects::new() };
+        let due = Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), restores: Vec::new(), effects: Effects::new() };
         self.pipeline.push(due);
         let mut out = Vec::with_capacity(ask.sql().len() + 128);
         frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
@@ -119,6 +119,7 @@ impl Session {
     /// The catalog as of now.
     pub fn learn_catalog(&mut self, catalog: Arc<Catalog>) {
         self.window.clear();
+        self.epoch += 1;
         self.catalog = Some(catalog);
         self.schema = super::Schema::default();
     }
@@ -126,6 +127,7 @@ impl Session {
     /// The catalog cannot be had for the time being: nothing is inspected without one.
     pub fn forget_catalog(&mut self) {
         self.window.clear();
+        self.epoch += 1;
         self.catalog = None;
         self.schema = super::Schema::default();
     }

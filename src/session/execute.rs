@@ -6,9 +6,10 @@ use super::inspect::Resolved;
 use super::transaction::BackTo;
 use super::Session;
 use crate::catalog::model::{Table, TableId};
-use crate::catalog::Resolution;
+use crate::catalog::{Catalog, Resolution};
 use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
+use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -23,7 +24,7 @@ impl Session {
         let options = self.options();
         let effect = self.apply(statement, ordinal);
         if needs_calls(statement) {
-            let called: Vec<Name> = calls::calls(text, range, options).collect();
+            let called = self.mentioned(text, range, options);
             self.called(&called, ordinal);
         }
         effect
@@ -33,6 +34,9 @@ impl Session {
     pub(super) fn apply(&mut self, statement: &Statement, ordinal: u32) -> Effect {
         if self.failed_block && !ends_failure(statement) {
             return Effect::None;
+        }
+        if changes_data(statement) {
+            self.transaction.changed_data();
         }
         match statement {
             Statement::Empty | Statement::Harmless | Statement::Select | Statement::Prepare { .. } => {}
@@ -44,11 +48,9 @@ impl Session {
             Statement::Release(name) => self.transaction.release(name),
             Statement::RollbackTo(name) => return self.roll_back_to(name),
             Statement::Insert(inserts) => self.inserted(inserts),
-            Statement::Mixed { inserts, deletes, updates, merges } => {
+            Statement::Mixed { inserts, .. } => {
                 self.inserted(inserts);
-                deletes.iter().for_each(|table| self.deleted(table));
-                updates.iter().for_each(|(table, columns)| self.updated(table, columns));
-                merges.iter().for_each(|table| self.merged(table));
+                self.freed_within(statement);
             }
             Statement::CopyIn(_) => {}
             Statement::CopyOther { into } => {
@@ -89,6 +91,16 @@ impl Session {
         Effect::None
     }
 
+    /// What a statement with INSERTs frees besides: its parts run in an order of the server's choice, so this
+    /// counts both before and after its INSERTs.
+    pub(super) fn freed_within(&mut self, statement: &Statement) {
+        if let Statement::Mixed { deletes, updates, merges, .. } = statement {
+            deletes.iter().for_each(|table| self.deleted(table));
+            updates.iter().for_each(|(table, columns)| self.updated(table, columns));
+            merges.iter().for_each(|table| self.merged(table));
+        }
+    }
+
     fn end_transaction(&mut self, commit: bool, chain: bool, effect: Effect) -> Effect {
         let committed = commit && !self.failed_block;
         self.transaction.end(chain);
@@ -125,16 +137,29 @@ impl Session {
         self.scope.forget(self.transaction.statement());
         self.literals.forget(self.transaction.statement());
         self.schema.distrust();
+        self.epoch += 1;
     }
 
-    /// Names that look called: what user-defined volatile functions may have done, and `set_config`.
+    /// The names in a text that may stand for something that does anything: what is called, and where views
+    /// call user-defined volatile functions, every relation.
+    pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Vec<Name> {
+        match &self.catalog {
+            Some(catalog) if catalog.has_opaque_relations() => calls::names(text, range, options).collect(),
+            // The text need not be read in tokens if there is nothing to find.
+            Some(catalog) if !catalog.has_opaque_functions() && !may_set_config(text.get(range.clone()).unwrap_or_default()) => {
+                Vec::new()
+            }
+            _ => calls::calls(text, range, options).collect(),
+        }
+    }
+
+    /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
     pub(super) fn called(&mut self, names: &[Name], ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
-        // A name that could not be read may be any.
-        if names.iter().any(|name| catalog.is_opaque_function(name) || name.name.contains('\u{fffd}')) {
+        if names.iter().any(|name| is_opaque(catalog, name)) {
             self.window.clear();
             self.transaction.changed_data();
-            self.scope.forget(ordinal);
+                self.scope.forget(ordinal);
             self.literals.forget(ordinal);
         }
         if names.iter().any(|name| name.name == "set_config") {
@@ -145,7 +170,6 @@ impl Session {
     }
 
     fn inserted(&mut self, inserts: &[Insert]) {
-        self.transaction.changed_data();
         for insert in inserts {
             self.with(&insert.table, |session, table| {
                 if table.insert_frees {
@@ -168,7 +192,6 @@ impl Session {
     }
 
     fn updated(&mut self, table: &Name, columns: &[String]) {
-        self.transaction.changed_data();
         self.with(table, |session, table| session.updated_known(table, columns));
     }
 
@@ -183,7 +206,6 @@ impl Session {
     }
 
     fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {
-        self.transaction.changed_data();
         self.with(table, |session, table| {
             if frees(table) {
                 session.window.clear();
@@ -249,6 +271,7 @@ impl Session {
             self.schema.reload = true;
             self.schema.told = false;
             self.schema.distrusted |= self.bears_name(&name.name);
+            self.epoch += 1;
         }
     }
 
@@ -260,10 +283,29 @@ impl Session {
 
     fn schema_changed(&mut self, ordinal: u32) {
         self.window.clear();
-        self.transaction.changed_data();
         self.scope.forget(ordinal);
         self.schema.distrust();
+        self.epoch += 1;
     }
+}
+
+/// Whether `set_config` may be called in a text, in whatever spelling.
+fn may_set_config(text: &[u8]) -> bool {
+    const NAME: &[u8] = b"set_config";
+    const UNDERSCORE: usize = 3;
+    let at_underscore = |at: usize| {
+        let start = at.checked_sub(UNDERSCORE)?;
+        text.get(start..start + NAME.len()).map(|found| found.eq_ignore_ascii_case(NAME))
+    };
+    memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
+        // An identifier with escapes may hide anything.
+        || memchr::memmem::find(text, b"&\"").is_some()
+}
+
+/// Whether mentioning this name may run a user-defined volatile function. A name that could not be read may
+/// be any.
+pub(super) fn is_opaque(catalog: &Catalog, name: &Name) -> bool {
+    catalog.is_opaque_function(name) || catalog.is_opaque_relation(name) || name.name.contains('\u{fffd}')
 }
 
 /// Statements in which a call can happen, and whose calls are not part of what they do anyway.
@@ -282,6 +324,21 @@ fn needs_calls(statement: &Statement) -> bool {
             | Statement::CopyIn(_)
             | Statement::Opaque
             | Statement::Unknown
+            | Statement::Ddl
+    )
+}
+
+/// Whether a guard (see `transaction`) ends with the statement.
+fn changes_data(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Insert(_)
+            | Statement::Mixed { .. }
+            | Statement::CopyOther { into: Some(_) }
+            | Statement::Delete(_)
+            | Statement::Update { .. }
+            | Statement::Merge(_)
+            | Statement::Truncate { .. }
             | Statement::Ddl
     )
 }

@@ -9,7 +9,6 @@ use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
 use crate::rekey::rows::{Bound, Place, Supply};
-use crate::sql::name::Name;
 use crate::sql::split;
 use crate::sql::statement::Statement;
 use crate::wire::message::{Execute, Parse, Target};
@@ -30,8 +29,11 @@ impl Session {
             let options = self.options();
             let mut statements = split::statements(text, options);
             match (statements.next(), statements.next()) {
-                (None, _) => Prepared::new(text, 0..0, options, parse.types),
-                (Some(range), None) => Prepared::new(text, range, options, parse.types),
+                (None, _) => Prepared::new(text, 0..0, options, parse.types, Vec::new()),
+                (Some(range), None) => {
+                    let mentions = self.mentioned(text, range.clone(), options);
+                    Prepared::new(text, range, options, parse.types, mentions)
+                }
                 (Some(_), Some(_)) => Prepared::unread(),
             }
         } else {
@@ -49,7 +51,8 @@ impl Session {
 
     /// SQL `PREPARE`.
     pub(super) fn prepare(&mut self, name: &str, text: &[u8], body: Range<usize>) {
-        let prepared = Prepared::new(text, body, self.options(), Vec::new());
+        let mentions = self.mentioned(text, body.clone(), self.options());
+        let prepared = Prepared::new(text, body, self.options(), Vec::new(), mentions);
         self.statements.set(name.as_bytes(), self.message, Some(Arc::new(prepared)));
     }
 
@@ -80,6 +83,7 @@ impl Session {
         }
         if let Some(portal) = self.portals.find(bind.portal) {
             portal.claims = claims;
+            portal.restores = std::mem::take(&mut outcome.restores);
             portal.prepared = prepared;
         }
         self.due(Request::Bind, Effects::new());
@@ -103,6 +107,7 @@ impl Session {
         let again = prepared.was_executed().then_some("literal again");
         let text_fixed = self.literals.obstacle().or(again);
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        self.freed_within(&prepared.statement);
         self.inspect_bound(prepared, supply, claims, outcome);
         if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
             let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
@@ -139,6 +144,7 @@ impl Session {
 
     pub(super) fn execute_portal(&mut self, body: &[u8]) {
         let portal = Execute::read(body).and_then(|execute| self.portals.find(execute.portal));
+        let mut restores = Vec::new();
         let effect = match portal {
             None => {
                 self.statement_boundary();
@@ -147,10 +153,12 @@ impl Session {
             }
             Some(portal) if portal.executed => {
                 // A portal that was suspended goes on.
+                restores.clone_from(&portal.restores);
                 Effect::None
             }
             Some(portal) => {
                 portal.executed = true;
+                restores.clone_from(&portal.restores);
                 match portal.prepared.clone() {
                     None => {
                         self.statement_boundary();
@@ -170,7 +178,7 @@ impl Session {
                 }
             }
         };
-        self.due(Request::Execute, Effects::from_slice(&[effect]));
+        self.due_with(Request::Execute, Effects::from_slice(&[effect]), restores);
     }
 
     fn run_prepared(&mut self, prepared: &Prepared, claims: &mut Own) -> Effect {
@@ -190,7 +198,7 @@ impl Session {
             self.references.take_over(&mut claims.references);
         }
         let effect = self.apply(&prepared.statement, ordinal);
-        self.called(&prepared.calls, ordinal);
+        self.called(&prepared.mentions, ordinal);
         effect
     }
 
@@ -225,8 +233,8 @@ impl Session {
         }
         prepared.execute_again();
         let effect = self.apply(&prepared.statement, ordinal);
-        let mut called = prepared.calls.clone();
-        called.extend(crate::sql::calls::calls(text, range, self.options()).collect::<Vec<Name>>());
+        let mut called = prepared.mentions.clone();
+        called.extend(self.mentioned(text, range, self.options()));
         self.called(&called, ordinal);
         effect
     }
@@ -241,7 +249,7 @@ impl Session {
         // The text of the prepared statement itself is out of reach here.
         let text_fixed = Some("literal in PREPARE");
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         self.check_limit(outcome);
     }

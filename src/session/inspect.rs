@@ -1,18 +1,20 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
+use super::execute::is_opaque;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
+use super::restore::Restore;
 use super::{Carrier, Edit, Fact, Outcome, Session};
 use crate::catalog::model::Table;
 use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect};
+use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
-use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert, Source};
+use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -37,15 +39,17 @@ pub(super) struct Asking<'a> {
     pub guard: Option<u32>,
     /// Why nothing may be rekeyed in this statement, if so.
     pub suspended: Option<&'static str>,
+    /// Only references matter.
+    pub ignores_keys: bool,
 }
 
 const ON_CONFLICT: &str = "ON CONFLICT";
 
 /// A table and what is to be done for it.
+#[derive(Debug)]
 pub(super) struct Planned {
     pub plan: Plan,
     pub policy: Policy,
-    pub mode: Mode,
     /// For each value of a row, whether it may differ between two deliveries of one fact.
     pub volatile: Vec<bool>,
 }
@@ -102,7 +106,8 @@ impl Session {
             && !sources.iter().any(mentions)
     }
 
-    /// A statement that holds all its data in its own text.
+    /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
+    /// might call a function.
     pub(super) fn inspect_text(
         &mut self,
         statement: &Statement,
@@ -110,11 +115,11 @@ impl Session {
         range: Range<usize>,
         ordinal: u32,
         outcome: &mut Outcome,
-    ) {
+    ) -> bool {
         if self.failed_block {
-            return;
+            return false;
         }
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let inserts = statement.inserts().unwrap_or_default();
         let expressions = self.inspect_at_once(inserts, asking, outcome);
@@ -126,6 +131,7 @@ impl Session {
             outcome.refusal = None;
         }
         self.check_limit(outcome);
+        expressions
     }
 
     /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
@@ -135,7 +141,8 @@ impl Session {
         let mut expressions = false;
         for insert in inserts {
             let base = Base { window: &nothing, references: &references };
-            expressions |= self.inspect_insert(insert, asking, base, &mut own, outcome);
+            let planned = self.planned(insert, asking.supply.text, asking.supply.options);
+            expressions |= self.inspect_insert(insert, &planned, asking, base, &mut own, outcome);
             references.take_over(&mut own.references);
         }
         self.window = own.window;
@@ -145,7 +152,7 @@ impl Session {
 
     fn calls_opaque(&self, supply: Supply<'_>, range: Range<usize>) -> bool {
         let Some(catalog) = &self.catalog else { return true };
-        calls::calls(supply.text, range, supply.options).any(|name| catalog.is_opaque_function(&name))
+        self.mentioned(supply.text, range, supply.options).iter().any(|name| is_opaque(catalog, name))
     }
 
     /// Inspects one INSERT. Its rows are compared with `base` and `own`, and claim their keys in `own`.
@@ -153,13 +160,13 @@ impl Session {
     pub(super) fn inspect_insert(
         &mut self,
         insert: &Insert,
+        planned: &Result<Option<Arc<Planned>>, &'static str>,
         asking: Asking<'_>,
         base: Base<'_>,
         own: &mut Own,
         outcome: &mut Outcome,
     ) -> bool {
-        let live = !(base.window.is_empty() && own.window.is_empty() && base.references.is_empty());
-        let planned = match self.planned(insert, asking.supply, live) {
+        let planned = match planned {
             Ok(Some(planned)) => planned,
             Ok(None) => return true,
             Err(reason) => {
@@ -169,22 +176,26 @@ impl Session {
         };
         let nothing = Window::default();
         let mut discarded = Own::default();
-        let (mut planned, mut asking, mut base, mut own) = (planned, asking, base, own);
+        let (mut asking, mut base, mut own) = (asking, base, own);
+        let nothing_live = base.window.is_empty() && own.window.is_empty() && base.references.is_empty();
+        if planned.plan.keys.is_empty() && nothing_live {
+            // The table only refers to others, and there is nothing to refer to.
+            return true;
+        }
         if let Some(conflict) = &insert.conflict {
             // The statement says itself what a conflict means, and its rows are not remembered. Only that one
             // row is proposed twice for an update is told: Postgres refuses that with 21000.
             self.around.counters.uninspected_total.increment(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
-            if *conflict == Conflict::Nothing {
-                planned.plan.keys.clear();
-            }
+            asking.ignores_keys = *conflict == Conflict::Nothing;
             (base.window, own) = (&nothing, &mut discarded);
         }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
-        let mut read = RowsSeen { session: self, planned: &planned, asking, base, own, outcome, carrier };
+        let returns = insert.returning.is_some();
+        let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
         let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
@@ -203,8 +214,8 @@ impl Session {
         expressions
     }
 
-    /// The plan for an INSERT; `None` if the table has no key to protect.
-    fn planned(&self, insert: &Insert, supply: Supply<'_>, live: bool) -> Result<Option<Planned>, &'static str> {
+    /// The plan for an INSERT; `None` if the table has no key to protect, and refers to none.
+    fn planned(&self, insert: &Insert, text: &[u8], options: Options) -> Result<Option<Arc<Planned>>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
@@ -214,18 +225,17 @@ impl Session {
             return Ok(None);
         }
         let columns = insert.columns.as_deref();
-        let width = if columns.is_none() { rows::width(&insert.source, supply.text, supply.options) } else { None };
-        self.plan(&table, columns, width, insert.overriding_user, live)
+        let width = if columns.is_none() { rows::width(&insert.source, text, options) } else { None };
+        Ok(self.plan(&table, columns, width, insert.overriding_user)?.map(Arc::new))
     }
 
-    /// The plan for rows of a table with this column list. Where keys are `live`, references to them matter.
+    /// The plan for rows of a table with this column list.
     pub(super) fn plan(
         &self,
         table: &Arc<Table>,
         columns: Option<&[String]>,
         width: Option<usize>,
         identity_ignored: bool,
-        live: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
         if policy.protect == Protect::Never {
@@ -233,7 +243,7 @@ impl Session {
         }
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
         let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
-        if plan.keys.is_empty() && (plan.references.is_empty() || !live) {
+        if plan.keys.is_empty() && plan.references.is_empty() {
             return Ok(None);
         }
         let volatile = plan
@@ -241,8 +251,7 @@ impl Session {
             .iter()
             .map(|&column| table.columns.get(column).is_some_and(|column| policy.is_volatile(&column.name) || column.identity))
             .collect();
-        let mode = self.mode(policy.mode);
-        Ok(Some(Planned { plan, policy, mode, volatile }))
+        Ok(Some(Planned { plan, policy, volatile }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -262,11 +271,15 @@ impl Session {
             return self.around.counters.uninspected_total.increment("volatile function");
         }
         let statement = self.transaction.statement().saturating_add(1);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended() };
+        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: &window, references: &references };
-        for insert in prepared.statement.inserts().unwrap_or_default() {
-            self.inspect_insert(insert, asking, base, claims, outcome);
+        let inserts = prepared.statement.inserts().unwrap_or_default();
+        let plans = prepared.plans((self.epoch, self.scope.version()), || {
+            inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
+        });
+        for (insert, planned) in inserts.iter().zip(plans.iter()) {
+            self.inspect_insert(insert, planned, asking, base, claims, outcome);
         }
         self.window = window;
         self.references = references;
@@ -291,6 +304,8 @@ pub(super) struct RowsSeen<'a> {
     pub base: Base<'a>,
     pub own: &'a mut Own,
     pub outcome: &'a mut Outcome,
+    /// The statement returns rows.
+    pub returns: bool,
     /// `None`: literal or parameter, as the place of the key shows.
     pub carrier: Option<Carrier>,
 }
@@ -298,12 +313,13 @@ pub(super) struct RowsSeen<'a> {
 impl RowsSeen<'_> {
     /// Decides one row; facts and edits go into the outcome.
     pub fn row(&mut self, row: u32, slots: &[Slot<'_>]) {
-        let Planned { plan, policy, mode, volatile } = self.planned;
+        let Planned { plan, policy, volatile } = self.planned;
         let session = &mut *self.session;
         let at = Circumstances {
             plan,
             policy,
-            mode: *mode,
+            mode: session.mode(policy.mode),
+            ignores_keys: self.asking.ignores_keys,
             statement: self.asking.statement,
             guard: self.asking.guard,
             suspended: self.asking.suspended,
@@ -331,6 +347,20 @@ impl RowsSeen<'_> {
         self.session.twins.clear();
     }
 
+    /// Columns besides the key's, and those that follow it, whose values contain the old key.
+    fn echoes(&self, twin: &judge::Twin, slots: &[Slot<'_>]) -> Vec<usize> {
+        let elsewhere = |input: &usize| *input != twin.input && !twin.follows.contains(input);
+        let contains = |input: &usize| slots.get(*input).is_some_and(|slot| slot.value.mentions(twin.old));
+        let inputs = (0..slots.len()).filter(|input| elsewhere(input) && contains(input));
+        inputs.filter_map(|input| self.planned.plan.inputs.get(input).copied()).collect()
+    }
+
+    /// The client is to see the key that it sent.
+    fn restores(&self, twin: &judge::Twin) -> bool {
+        let rewritten = matches!(twin.action, Action::Rekeyed | Action::Followed);
+        rewritten && self.returns && self.planned.policy.returning == Returning::Sent
+    }
+
     fn refusal(&self, twin: &judge::Twin, other: Row) -> Option<Refusal> {
         let Rule::Foreign(foreign) = twin.rule else { return None };
         let constraint = &self.planned.plan.table.foreign_keys.get(foreign)?.constraint;
@@ -346,6 +376,9 @@ impl RowsSeen<'_> {
                 self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
+        if let (true, Some(new)) = (self.restores(twin), twin.new) {
+            self.outcome.restores.push(Restore { new, old: twin.old });
+        }
         if let (Action::Ambiguous(other), None) = (twin.action, &self.outcome.refusal) {
             self.outcome.refusal = self.refusal(twin, other);
         }
@@ -360,6 +393,8 @@ impl RowsSeen<'_> {
                 _ => Carrier::Literal,
             }),
             column,
+            echoed_in: self.echoes(twin, slots),
+            returned_as_sent: self.restores(twin),
         });
     }
 }

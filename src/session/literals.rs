@@ -160,11 +160,20 @@ mod tests {
     #[test]
     fn the_end_of_a_transaction_that_moved_them_is_for_the_server_to_tell() {
         let mut literals = Literals::default();
-        literals.set(1, true, "standard_conforming_strings", Some("off"));
+        literals.set(1, false, "standard_conforming_strings", Some("off"));
         literals.end_transaction();
         assert_eq!(literals.obstacle(), Some("literal rules are changing"));
         assert!(literals.can_lex(b"'a'") && !literals.can_lex(b"'\\'"));
         literals.settle(false);
+        assert_eq!(literals.obstacle(), None);
+    }
+
+    #[test]
+    fn what_is_local_ends_with_its_transaction_either_way() {
+        let mut literals = Literals::default();
+        literals.set(1, true, "standard_conforming_strings", Some("off"));
+        assert!(literals.obstacle().is_some());
+        literals.end_transaction();
         assert_eq!(literals.obstacle(), None);
     }
 

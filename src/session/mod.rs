@@ -16,6 +16,7 @@ mod pipeline;
 mod prepared;
 mod refusal;
 mod replies;
+mod restore;
 mod scope;
 mod simple;
 mod tracked;
@@ -46,6 +47,7 @@ use names::Names;
 use pipeline::{Due, Effects, Pipeline, Request};
 use prepared::{Portals, Prepared};
 use refusal::Refusal;
+use restore::Restore;
 use scope::SessionScope;
 use std::sync::Arc;
 use tracked::Tracked;
@@ -114,6 +116,10 @@ pub struct Fact {
     pub carrier: Carrier,
     /// Column of the key (position in `Table::columns`).
     pub column: usize,
+    /// Other columns of the row in which the old key stands too (positions in `Table::columns`).
+    pub echoed_in: Vec<usize>,
+    /// RETURNING shows the client the key that it sent.
+    pub returned_as_sent: bool,
 }
 
 /// A key to be written over another, in the message that was handed in.
@@ -144,6 +150,8 @@ pub struct Outcome {
     pub facts: Vec<Fact>,
     /// Bytes to send instead of the message, once the facts are in the journal.
     pub replacement: Option<Vec<u8>>,
+    /// Keys to put back into the rows that the statement returns.
+    restores: Vec<Restore>,
     /// The message is not to be run: the server is to say why.
     refusal: Option<Refusal>,
     /// Something the journal should say of the whole session.
@@ -162,6 +170,7 @@ impl Outcome {
         self.facts.clear();
         self.replacement = None;
         self.refusal = None;
+        self.restores.clear();
         self.note = None;
     }
 }
@@ -174,6 +183,8 @@ pub struct Session {
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
+    /// Rises whenever plans made before no longer hold.
+    epoch: u64,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
     literals: Literals,
@@ -233,6 +244,7 @@ impl Session {
             around,
             catalog: None,
             schema: Schema::default(),
+            epoch: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
             literals: Literals::default(),
@@ -361,7 +373,11 @@ impl Session {
     }
 
     fn due(&mut self, request: Request, effects: Effects) {
-        let due = Due { request, message: self.message, facts: self.fates.recorded(), effects };
+        self.due_with(request, effects, Vec::new());
+    }
+
+    fn due_with(&mut self, request: Request, effects: Effects, restores: Vec<Restore>) {
+        let due = Due { request, message: self.message, facts: self.fates.recorded(), restores, effects };
         self.pipeline.push(due);
     }
 

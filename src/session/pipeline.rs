@@ -1,5 +1,6 @@
 //! Which replies are still due, in order. Knows when a reply belongs to which message, and nothing of SQL.
 
+use super::restore::Restore;
 use std::collections::VecDeque;
 
 /// A message the server has yet to answer.
@@ -10,6 +11,8 @@ pub struct Due {
     pub message: u64,
     /// Facts (twins) recorded when the message had been handled: see `fates`.
     pub facts: u64,
+    /// Keys to put back into the rows that it returns.
+    pub restores: Vec<Restore>,
     /// What its completion means for the transaction, one entry a statement (a Query may hold many).
     pub effects: Effects,
 }
@@ -181,6 +184,12 @@ impl Pipeline {
         self.due.front().map(|due| due.request)
     }
 
+    /// Keys to put back into rows that the server returns now.
+    #[must_use]
+    pub fn restores(&self) -> &[Restore] {
+        self.due.front().map(|due| due.restores.as_slice()).unwrap_or_default()
+    }
+
     /// What the next reply answers is a Describe.
     #[must_use]
     pub fn front_is_describe(&self) -> bool {
@@ -206,7 +215,7 @@ mod tests {
     fn pipeline(requests: &[Request]) -> Pipeline {
         let mut pipeline = Pipeline::default();
         for (message, &request) in requests.iter().enumerate() {
-            pipeline.push(Due { request, message: message as u64, facts: 0, effects: Effects::new() });
+            pipeline.push(Due { request, message: message as u64, facts: 0, restores: Vec::new(), effects: Effects::new() });
         }
         pipeline
     }
@@ -226,8 +235,8 @@ mod tests {
         let mut pipeline = pipeline(&[Request::Parse]);
         assert_eq!(pipeline.failed(), Some(0..=0));
         assert!(pipeline.is_skipping() && !pipeline.is_empty());
-        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, effects: Effects::new() });
+        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, restores: Vec::new(), effects: Effects::new() });
         assert_eq!(pipeline.ready().map(|due| due.message), Some(2));
         assert!(pipeline.is_empty());
     }
@@ -238,9 +247,9 @@ mod tests {
         pipeline.answered();
         pipeline.answered();
         pipeline.copy_in();
-        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, effects: Effects::new() });
-        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, restores: Vec::new(), effects: Effects::new() });
         pipeline.completed();
         assert_eq!(pipeline.ready().map(|due| due.message), Some(6));
         assert!(pipeline.is_empty());
@@ -259,7 +268,7 @@ mod tests {
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
         let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
-        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, effects });
+        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, restores: Vec::new(), effects });
         assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());

@@ -1,6 +1,8 @@
 //! What is kept of a prepared statement and of a portal.
 
-use super::inspect::Own;
+use super::execute::is_opaque;
+use super::inspect::{Own, Planned};
+use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
@@ -10,7 +12,7 @@ use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A statement that was parsed: its facts, and its text where that is still needed.
@@ -24,23 +26,37 @@ pub struct Prepared {
     pub types: Vec<u32>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
-    /// What the text seems to call.
-    pub calls: Vec<Name>,
+    /// Names in the text that may stand for something that does anything.
+    pub mentions: Vec<Name>,
+    /// A plan for each INSERT, with the epoch in which they were made.
+    plans: Mutex<Option<(Epoch, Plans)>>,
     /// Literal keys of the text have been inserted once.
     executed: AtomicBool,
 }
 
+/// Session's epoch and version of its scope: plans hold while both stay.
+pub type Epoch = (u64, u64);
+
+/// One plan an INSERT; none if the table has no key to protect, an error if the INSERT is not inspected.
+pub type Plans = Arc<[Result<Option<Arc<Planned>>, &'static str>]>;
+
 impl Prepared {
-    /// Reads the facts of one statement in `text`.
+    /// Reads the facts of one statement in `text`. `mentions` are the names in it that may stand for something
+    /// that does anything.
     #[must_use]
-    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>) -> Self {
-        let statement = statement::classify(text, range.clone(), options);
+    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>, mentions: Vec<Name>) -> Self {
+        let mut statement = statement::classify(text, range.clone(), options);
+        if let Statement::Explain { analyze, body } = &statement {
+            // EXPLAIN ANALYZE runs what it explains.
+            statement = if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
+        }
         let mut prepared = Self {
             text: Box::default(),
             options,
             types,
             shared: Vec::new(),
-            calls: calls::calls(text, range.clone(), options).collect(),
+            mentions,
+            plans: Mutex::default(),
             executed: AtomicBool::new(false),
             statement,
         };
@@ -62,8 +78,22 @@ impl Prepared {
             options: Options { standard_conforming_strings: true },
             types: Vec::new(),
             shared: Vec::new(),
-            calls: Vec::new(),
+            mentions: Vec::new(),
+            plans: Mutex::default(),
             executed: AtomicBool::new(false),
+        }
+    }
+
+    /// The plans of this epoch, made by `make` if there are none yet.
+    pub fn plans(&self, epoch: Epoch, make: impl FnOnce() -> Plans) -> Plans {
+        let mut kept = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((made, plans)) if *made == epoch => Arc::clone(plans),
+            _ => {
+                let plans = make();
+                *kept = Some((epoch, Arc::clone(&plans)));
+                plans
+            }
         }
     }
 
@@ -81,7 +111,7 @@ impl Prepared {
     /// Whether the statement calls something that may do anything.
     #[must_use]
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
-        self.calls.iter().any(|name| catalog.is_opaque_function(name))
+        self.mentions.iter().any(|name| is_opaque(catalog, name))
     }
 }
 
@@ -157,6 +187,8 @@ pub struct Portal {
     pub prepared: Option<Arc<Prepared>>,
     /// What its rows claim once it is executed.
     pub claims: Own,
+    /// Keys to put back into the rows it returns.
+    pub restores: Vec<Restore>,
     pub executed: bool,
 }
 
@@ -182,6 +214,7 @@ impl Portals {
             self.named.entry(name.into()).or_default()
         };
         portal.claims.clear();
+        portal.restores.clear();
         portal.prepared = None;
         portal.executed = false;
         portal

@@ -22,12 +22,23 @@ pub enum Disposition {
 const STALE: &[&[u8]] = &[b"42P01", b"42703"];
 
 impl Session {
+    /// Whether keys are to be put back into the rows that the server returns now.
+    #[must_use]
+    pub fn restores_rows(&self) -> bool {
+        !self.pipeline.restores().is_empty()
+    }
+
+    /// Puts keys back into the body of a DataRow.
+    pub fn restore_row(&self, body: &mut [u8]) {
+        self.pipeline.restores().iter().for_each(|restore| restore.apply(body));
+    }
+
     /// Whether the body of a message with this tag must be complete before it is handed in.
     #[must_use]
     pub fn reads_reply(&self, tag: u8) -> bool {
         match tag {
             backend::COMMAND_COMPLETE | backend::ERROR | backend::READY | backend::PARAMETER_STATUS => true,
-            backend::DATA_ROW | backend::ROW_DESCRIPTION => self.pipeline.front() == Some(Request::Own),
+            backend::DATA_ROW => self.pipeline.front() == Some(Request::Own) || self.restores_rows(),
             _ => self.pipeline.front() == Some(Request::Own),
         }
     }
@@ -108,6 +119,7 @@ impl Session {
         match name {
             b"application_name" => {
                 let application = String::from_utf8_lossy(value);
+                self.epoch += 1;
                 self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
             }
             _ => self.literals.report(name, value),

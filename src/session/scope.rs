@@ -9,13 +9,15 @@ use std::collections::HashSet;
 pub struct SessionScope {
     current: Scope,
     path: Tracked<Path>,
+    /// Rises whenever a name may have come to mean another table.
+    version: u64,
 }
 
 impl Default for SessionScope {
     /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
     fn default() -> Self {
         let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
-        Self { current, path: Tracked::new(Path::Unknown) }
+        Self { current, path: Tracked::new(Path::Unknown), version: 0 }
     }
 }
 
@@ -23,6 +25,12 @@ impl SessionScope {
     #[must_use]
     pub fn current(&self) -> &Scope {
         &self.current
+    }
+
+    /// Rises whenever a name may have come to mean another table.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
@@ -47,18 +55,21 @@ impl SessionScope {
     pub fn forget(&mut self, statement: u32) {
         self.forget_path(statement);
         self.current.temporary = Temporary::Unknown;
+        self.version += 1;
     }
 
     /// Temporary relations may be gone.
     pub fn forget_temporary(&mut self) {
         if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {
             self.current.temporary = Temporary::Unknown;
+            self.version += 1;
         }
     }
 
     pub fn create_temporary(&mut self, name: &str) {
         if let Temporary::Known(names) = &mut self.current.temporary {
             names.insert(name.to_owned());
+            self.version += 1;
         }
     }
 
@@ -66,6 +77,7 @@ impl SessionScope {
     pub fn learn(&mut self, scope: Scope) {
         self.path.learn(scope.path.clone());
         self.current = scope;
+        self.version += 1;
     }
 
     /// Some of the transaction's changes of the path may have been undone.
@@ -92,6 +104,7 @@ impl SessionScope {
         change(&mut self.path);
         if self.current.path != *self.path.current() {
             self.current.path = self.path.current().clone();
+            self.version += 1;
         }
     }
 }

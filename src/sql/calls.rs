@@ -8,25 +8,35 @@ use std::ops::Range;
 /// Every possibly qualified identifier before a parenthesis in `text[range]`, keywords and tables included.
 /// A name that is written `U&"…"` or is not UTF-8 has U+FFFD as its last part.
 pub fn calls(text: &[u8], range: Range<usize>, options: Options) -> impl Iterator<Item = Name> {
+    chains(text, range, options, false)
+}
+
+/// Every possibly qualified identifier in `text[range]`, called or not; otherwise as [`calls`].
+pub fn names(text: &[u8], range: Range<usize>, options: Options) -> impl Iterator<Item = Name> {
+    chains(text, range, options, true)
+}
+
+/// Identifiers joined by dots; `all`: also those that no parenthesis follows.
+fn chains(text: &[u8], range: Range<usize>, options: Options, all: bool) -> impl Iterator<Item = Name> {
     let mut cursor = Cursor::new(text, range, options);
     std::iter::from_fn(move || {
         loop {
-            let mut name = None;
+            // The last two identifiers of the chain: only a name that is wanted costs memory.
+            let (mut before, mut last) = (None, None);
             while matches!(cursor.peek()?.kind, Kind::Word | Kind::Quoted { .. }) {
-                let token = cursor.advance()?;
-                let part = cursor
-                    .ident_of(token)
-                    .unwrap_or_else(|| "\u{fffd}".to_owned());
-                let schema = name.take().map(|before: Name| before.name);
-                name = Some(Name { schema, name: part });
+                (before, last) = (last, Some(cursor.advance()?));
                 if !cursor.accept_symbol(b'.') {
                     break;
                 }
             }
-            match name {
-                Some(name) if cursor.is_symbol(b'(') => return Some(name),
-                Some(_) => {}
-                None => _ = cursor.advance(),
+            let Some(last) = last else {
+                cursor.advance();
+                continue;
+            };
+            if all || cursor.is_symbol(b'(') {
+                let unreadable = || "\u{fffd}".to_owned();
+                let schema = before.map(|token| cursor.ident_of(token).unwrap_or_else(unreadable));
+                return Some(Name { schema, name: cursor.ident_of(last).unwrap_or_else(unreadable) });
             }
         }
     })
