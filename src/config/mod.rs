@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::journal;
-use crate::proxy;
+use crate::proxy::{self, ListenOptions, SessionLimits, Tcp};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
@@ -29,6 +29,12 @@ pub struct Config {
     pub upstream: Upstream,
     /// Where clients connect: one address at least.
     pub listen: Vec<Address>,
+    /// How those addresses are taken.
+    pub listen_options: ListenOptions,
+    /// How many sessions may be open.
+    pub session_limits: SessionLimits,
+    /// How TCP connections are kept.
+    pub tcp: Tcp,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -105,6 +111,9 @@ pub enum Error {
     },
 }
 
+/// The most probes that Linux counts to (`MAX_TCP_KEEPCNT`).
+const MOST_PROBES: u8 = 127;
+
 /// The file that is read, if it exists, when none is named.
 const FILE: &str = "untwin.toml";
 
@@ -126,19 +135,13 @@ impl Sources {
     /// All but [`Error::Missing`].
     pub fn settings(self) -> Result<Settings, Error> {
         let environment = environment::read(&self.environment)?;
-        let named = self
-            .file
-            .or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
+        let named = self.file.or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
         let file = match named {
             Some(path) => file::read(&path)?,
             None if Path::new(FILE).exists() => file::read(Path::new(FILE))?,
             None => Settings::default(),
         };
-        Ok(self
-            .flags
-            .over(environment)
-            .over(file)
-            .over(Settings::defaults()))
+        Ok(self.flags.over(environment).over(file).over(Settings::defaults()))
     }
 
     /// The configuration.
@@ -151,10 +154,7 @@ impl Sources {
 }
 
 fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
-    variables
-        .iter()
-        .find(|(found, value)| found == name && !value.is_empty())
-        .map(|(_, value)| value)
+    variables.iter().find(|(found, value)| found == name && !value.is_empty()).map(|(_, value)| value)
 }
 
 impl Config {
@@ -163,6 +163,9 @@ impl Config {
     pub fn proxy(&self) -> proxy::Config {
         proxy::Config {
             listen: self.listen.clone(),
+            listen_options: self.listen_options,
+            session_limits: self.session_limits,
+            tcp: self.tcp,
             upstream: self.upstream.addresses.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
@@ -182,6 +185,23 @@ impl Config {
             policies: settings.policies(),
             upstream: set("upstream", settings.upstream)?,
             listen: set("listen", settings.listen)?.0,
+            listen_options: ListenOptions {
+                reuse_port: set("reuse_port", settings.reuse_port)?,
+                socket_mode: set("socket_mode", settings.socket_mode)?.0,
+            },
+            session_limits: SessionLimits {
+                total: settings.max_connections,
+                per_user: settings.max_user_connections,
+            },
+            tcp: Tcp {
+                keepalive_idle: set("tcp_keepalive_idle", settings.tcp_keepalive_idle)?.0,
+                keepalive_interval: set("tcp_keepalive_interval", settings.tcp_keepalive_interval)?.0,
+                keepalive_count: set("tcp_keepalive_count", settings.tcp_keepalive_count)?
+                    .get()
+                    .min(MOST_PROBES)
+                    .into(),
+                user_timeout: settings.tcp_user_timeout.map(|timeout| timeout.0),
+            },
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
@@ -189,11 +209,8 @@ impl Config {
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {
                 statement_bytes: set("max_statement_bytes", settings.max_statement_bytes)?.0,
-                transaction_key_bytes: set(
-                    "max_transaction_key_bytes",
-                    settings.max_transaction_key_bytes,
-                )?
-                .0,
+                transaction_key_bytes: set("max_transaction_key_bytes", settings.max_transaction_key_bytes)?
+                    .0,
                 total_key_bytes: set("max_total_key_bytes", settings.max_total_key_bytes)?.0,
             },
             journal: journal::Config {
@@ -212,11 +229,7 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
-        if self.upstream.has_login() {
-            vec![login]
-        } else {
-            Vec::new()
-        }
+        if self.upstream.has_login() { vec![login] } else { Vec::new() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every setting, one line each: the same struct is read from the file, the environment and the flags.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use super::address::Listen;
 use super::upstream::Upstream;
-use super::value::{BadValue, LogFormat, LogLevel, Period, Size, setting};
+use super::value::{BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
 };
@@ -29,6 +29,30 @@ pub struct Settings {
     /// Where clients connect: addresses separated by commas; /directory is a unix socket
     #[arg(long, value_name = "ADDRESSES")]
     pub listen: Option<Listen>,
+    /// Share the addresses with other processes of this setting: a new one takes over before the old one ends
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub reuse_port: Option<bool>,
+    /// Permissions of unix sockets: who may connect
+    #[arg(long, value_name = "MODE")]
+    pub socket_mode: Option<FileMode>,
+    /// The most sessions at one time [default: no limit]
+    #[arg(long, value_name = "SESSIONS")]
+    pub max_connections: Option<NonZeroUsize>,
+    /// The most sessions of one user at one time [default: no limit]
+    #[arg(long, value_name = "SESSIONS")]
+    pub max_user_connections: Option<NonZeroUsize>,
+    /// How long a TCP connection may be silent before its other end is probed
+    #[arg(long, value_name = "TIME")]
+    pub tcp_keepalive_idle: Option<Period>,
+    /// The time between two such probes
+    #[arg(long, value_name = "TIME")]
+    pub tcp_keepalive_interval: Option<Period>,
+    /// How many probes may be lost before the other end counts as gone
+    #[arg(long, value_name = "PROBES")]
+    pub tcp_keepalive_count: Option<NonZeroU8>,
+    /// How long sent bytes may be unacknowledged before the other end counts as gone [default: the system's]
+    #[arg(long, value_name = "TIME")]
+    pub tcp_user_timeout: Option<Period>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -160,18 +184,11 @@ impl FromStr for QualifiedName {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let table: TableName = text
-            .parse()
-            .map_err(|error| BadValue(format!("`{text}`: {error}")))?;
+        let table: TableName = text.parse().map_err(|error| BadValue(format!("`{text}`: {error}")))?;
         if table.schema.is_none() {
-            return Err(BadValue(format!(
-                "`{text}` says no schema: write `public.{text}`"
-            )));
+            return Err(BadValue(format!("`{text}` says no schema: write `public.{text}`")));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            table,
-        })
+        Ok(Self { text: text.to_owned(), table })
     }
 }
 
@@ -203,9 +220,18 @@ impl Settings {
         let rest = crate::rekey::policy::Policy::default();
         Self {
             upstream: None,
-            listen: Some(Listen(vec![super::address::Address::from(
-                std::net::SocketAddr::from(([127, 0, 0, 1], 6432)),
-            )])),
+            listen: Some(Listen(vec![super::address::Address::from(std::net::SocketAddr::from((
+                [127, 0, 0, 1],
+                6432,
+            )))])),
+            reuse_port: Some(false),
+            socket_mode: Some(FileMode(0o777)),
+            max_connections: None,
+            max_user_connections: None,
+            tcp_keepalive_idle: seconds(60),
+            tcp_keepalive_interval: seconds(10),
+            tcp_keepalive_count: NonZeroU8::new(6),
+            tcp_user_timeout: None,
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -223,9 +249,7 @@ impl Settings {
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
             drain_timeout: seconds(60),
-            workers: std::thread::available_parallelism()
-                .ok()
-                .or(Some(NonZeroUsize::MIN)),
+            workers: std::thread::available_parallelism().ok().or(Some(NonZeroUsize::MIN)),
             database: Vec::new(),
             user: Vec::new(),
             application: Vec::new(),
@@ -240,6 +264,14 @@ impl Settings {
         Self {
             upstream: self.upstream.or(lower.upstream),
             listen: self.listen.or(lower.listen),
+            reuse_port: self.reuse_port.or(lower.reuse_port),
+            socket_mode: self.socket_mode.or(lower.socket_mode),
+            max_connections: self.max_connections.or(lower.max_connections),
+            max_user_connections: self.max_user_connections.or(lower.max_user_connections),
+            tcp_keepalive_idle: self.tcp_keepalive_idle.or(lower.tcp_keepalive_idle),
+            tcp_keepalive_interval: self.tcp_keepalive_interval.or(lower.tcp_keepalive_interval),
+            tcp_keepalive_count: self.tcp_keepalive_count.or(lower.tcp_keepalive_count),
+            tcp_user_timeout: self.tcp_user_timeout.or(lower.tcp_user_timeout),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),
@@ -247,9 +279,7 @@ impl Settings {
             log_format: self.log_format.or(lower.log_format),
             log_level: self.log_level.or(lower.log_level),
             max_statement_bytes: self.max_statement_bytes.or(lower.max_statement_bytes),
-            max_transaction_key_bytes: self
-                .max_transaction_key_bytes
-                .or(lower.max_transaction_key_bytes),
+            max_transaction_key_bytes: self.max_transaction_key_bytes.or(lower.max_transaction_key_bytes),
             max_total_key_bytes: self.max_total_key_bytes.or(lower.max_total_key_bytes),
             name_based: self.name_based.or(lower.name_based),
             identical_rows: self.identical_rows.or(lower.identical_rows),
@@ -263,11 +293,7 @@ impl Settings {
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),
             application: list(self.application, lower.application),
-            table: if self.table.is_empty() {
-                lower.table
-            } else {
-                self.table
-            },
+            table: if self.table.is_empty() { lower.table } else { self.table },
         }
     }
 
@@ -292,11 +318,8 @@ impl Settings {
 
 impl TableSection {
     fn rule(&self) -> TableRule {
-        let volatile: Vec<Box<str>> = self
-            .volatile_columns
-            .iter()
-            .map(|column| column.as_str().into())
-            .collect();
+        let volatile: Vec<Box<str>> =
+            self.volatile_columns.iter().map(|column| column.as_str().into()).collect();
         TableRule {
             overrides: overrides!(self),
             protect: self.protect,

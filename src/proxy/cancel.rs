@@ -32,11 +32,11 @@ pub(super) async fn forward(packet: &[u8], shared: &Shared) {
 
 async fn send(packet: &[u8], shared: &Shared) -> io::Result<()> {
     let known = shared.routes.find(packet.get(HEAD..).unwrap_or_default());
-    let limit = shared.config.connect_timeout;
+    let (limit, tcp) = (shared.config.connect_timeout, &shared.config.tcp);
     let mut server = match &known {
-        Some(place) => place.connect_within(limit).await?,
+        Some(place) => place.connect_within(limit, tcp).await?,
         // A session that began before this process did, or none at all.
-        None => machine::connect_any(&shared.config.upstream, limit).await.map_err(io::Error::other)?.0,
+        None => machine::connect_any(&shared.config.upstream, limit, tcp).await.map_err(io::Error::other)?.0,
     };
     server.halves().1.write_all(packet).await?;
     let mut nothing = [0; 16];

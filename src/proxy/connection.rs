@@ -72,9 +72,11 @@ async fn login_and_relay(
         }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
+    let _admission = shared.guests.admit(&parameters.user, shared.config.session_limits)?;
+    let config = &shared.config;
     let connecting = async {
         let (mut server, machine) =
-            machine::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
+            machine::connect_any(&config.upstream, config.connect_timeout, &config.tcp).await?;
         server.halves().1.write_all(&packet).await?;
         Ok((server, machine))
     };

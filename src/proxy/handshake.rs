@@ -3,6 +3,7 @@
 
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
+use super::guests::Crowded;
 use super::relay::LoadGuard;
 use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::{Shared, UpstreamError, catalogs, farewell};
@@ -29,6 +30,9 @@ pub(super) enum LoginError {
     /// The server sent something that is no message.
     #[error("the database server sent a malformed message: {0}")]
     Server(#[from] BadLength),
+    /// The client is one too many.
+    #[error("{0}")]
+    Crowded(#[from] Crowded),
     #[error("terminating connection due to administrator command")]
     Ending,
     /// One side closed the connection, which is its right: a probe, a refused password.
@@ -45,6 +49,7 @@ impl LoginError {
             Self::Startup(_) | Self::Slow(_) => "client",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
+            Self::Crowded(_) => "limit",
             Self::Ending => "shutdown",
         }
     }
@@ -65,6 +70,9 @@ impl LoginError {
                 "Raise login_timeout if clients need longer.",
             )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
+            Self::Crowded(crowded) => {
+                Some(startup::fatal("53300", &format!("untwin: {message}"), &crowded.hint()))
+            }
             Self::Ending => Some(farewell::shutting_down()),
             Self::Closed | Self::Io(_) => None,
         }

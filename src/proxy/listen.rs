@@ -2,6 +2,7 @@
 
 use super::listener::Listener;
 use super::shutdown::{LAST_WORDS, Shutdown};
+use super::stream::Stream;
 use super::{Address, Config, Shared, cancel, catalogs, connection};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
@@ -31,7 +32,7 @@ impl Proxy {
     pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for address in &config.listen {
-            let listener = Listener::bind(address).await;
+            let listener = Listener::bind(address, config.listen_options).await;
             listeners.push(listener.map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
             })?);
@@ -122,6 +123,14 @@ async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>)
     let welcome = |(stream, address)| {
         let number = number.fetch_add(1, Ordering::Relaxed);
         let guest = shared.guests.enter();
+        if shared.guests.are_too_many(shared.config.session_limits) {
+            shared.counters.sessions_refused_total.increment("too many connections");
+            return;
+        }
+        if let Stream::Tcp(stream) = &stream {
+            // Who is gone already is noticed soon enough.
+            let _ = shared.config.tcp.prepare(stream);
+        }
         tokio::spawn(connection::serve(stream, address, number, Arc::clone(&shared), guest));
     };
     let drain = shared.shutdown.draining.taken();

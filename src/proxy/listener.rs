@@ -1,10 +1,11 @@
 //! A socket that clients connect to, of either kind. Knows how to take an address and how to leave it.
 
 use super::Address;
+use super::socket_file::SocketFile;
 use super::stream::Stream;
 use std::io;
-use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, UnixListener};
+use std::net::SocketAddr;
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 /// One socket that listens.
 pub(super) enum Listener {
@@ -12,23 +13,40 @@ pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
+/// How addresses are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Share addresses with other processes that do so too, so that one can take over from another.
+    pub reuse_port: bool,
+    /// Permissions of the socket in a directory: who may connect.
+    pub socket_mode: u32,
+}
+
 /// A client that has come in, and where from.
 pub(super) type Arrival = (Stream, String);
 
 /// Where clients of a socket in a directory come from, as Postgres calls it.
 const LOCAL: &str = "local";
+/// Connections that may wait to be accepted; the system allows less, if so configured (`somaxconn`).
+const BACKLOG: u32 = 4096;
 
 impl Listener {
-    pub async fn bind(address: &Address) -> io::Result<Self> {
+    pub async fn bind(address: &Address, options: ListenOptions) -> io::Result<Self> {
         match address {
-            Address::Tcp { host, port } => Ok(Self::Tcp(TcpListener::bind((host.as_str(), *port)).await?)),
+            Address::Tcp { host, port } => {
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
+                for address in tokio::net::lookup_host((host.as_str(), *port)).await? {
+                    match listen(address, options) {
+                        Ok(listener) => return Ok(Self::Tcp(listener)),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
             Address::Unix { directory, port } => {
                 let path = directory.join(format!(".s.PGSQL.{port}"));
-                if path.exists() && tokio::net::UnixStream::connect(&path).await.is_err() {
-                    // Left behind by a process that is gone.
-                    std::fs::remove_file(&path)?;
-                }
-                Ok(Self::Unix(UnixListener::bind(&path)?, SocketFile(path)))
+                let (listener, file) = SocketFile::take(&path, options)?;
+                Ok(Self::Unix(listener, file))
             }
         }
     }
@@ -45,7 +63,6 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), peer.to_string()))
             }
             Self::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), LOCAL.to_owned())),
@@ -59,7 +76,6 @@ impl Listener {
                 // Not through the runtime: it may not have been told yet that somebody has come.
                 let listener = listener.into_std()?;
                 while let Ok((stream, peer)) = listener.accept() {
-                    stream.set_nodelay(true)?;
                     stream.set_nonblocking(true)?;
                     welcome((Stream::Tcp(stream.try_into()?), peer.to_string()));
                 }
@@ -77,12 +93,13 @@ impl Listener {
     }
 }
 
-/// The file of a socket in a directory; removed with it.
-pub(super) struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let path: &Path = &self.0;
-        let _ = std::fs::remove_file(path);
+fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A process that starts anew need not wait until the connections of the last one are forgotten.
+    socket.set_reuseaddr(true)?;
+    if options.reuse_port {
+        socket.set_reuseport(true)?;
     }
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }

@@ -1,7 +1,7 @@
 //! The machines that an upstream address stands for, and the way to each.
 
-use super::Address;
 use super::stream::Stream;
+use super::{Address, Tcp};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,11 +29,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Opens a connection.
-    pub async fn connect(&self) -> io::Result<Stream> {
+    pub async fn connect(&self, tcp: &Tcp) -> io::Result<Stream> {
         match (&self.host, self.socket) {
             (_, Some(socket)) => {
                 let stream = TcpStream::connect(socket).await?;
-                stream.set_nodelay(true)?;
+                tcp.prepare(&stream)?;
                 Ok(Stream::Tcp(stream))
             }
             (host, None) => {
@@ -44,11 +44,11 @@ impl Machine {
     }
 
     /// Opens a connection, if that takes no longer than `limit`.
-    pub async fn connect_within(&self, limit: Duration) -> io::Result<Stream> {
+    pub async fn connect_within(&self, limit: Duration, tcp: &Tcp) -> io::Result<Stream> {
         let late = |_| {
             io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", limit.as_secs_f32()))
         };
-        tokio::time::timeout(limit, self.connect()).await.map_err(late)?
+        tokio::time::timeout(limit, self.connect(tcp)).await.map_err(late)?
     }
 }
 
@@ -73,6 +73,7 @@ impl Address {
 pub(crate) async fn connect_any(
     addresses: &[Address],
     limit: Duration,
+    tcp: &Tcp,
 ) -> Result<(Stream, Machine), UpstreamError> {
     let mut reason = "no address is configured".to_owned();
     for address in addresses {
@@ -84,7 +85,7 @@ pub(crate) async fn connect_any(
             }
         };
         for machine in machines {
-            match machine.connect_within(limit).await {
+            match machine.connect_within(limit, tcp).await {
                 Ok(stream) => return Ok((stream, machine)),
                 Err(error) => reason = error.to_string(),
             }

@@ -14,11 +14,16 @@ mod machine;
 mod records;
 mod relay;
 mod shutdown;
+mod socket_file;
 mod stream;
+mod tcp;
 
 pub use address::{Address, escaped};
+pub use guests::SessionLimits;
 pub use listen::Proxy;
+pub use listener::ListenOptions;
 pub use machine::UpstreamError;
+pub use tcp::Tcp;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
@@ -32,6 +37,12 @@ use std::time::Duration;
 pub struct Config {
     /// Where clients connect to.
     pub listen: Vec<Address>,
+    /// How those addresses are taken.
+    pub listen_options: ListenOptions,
+    /// How many sessions may be open.
+    pub session_limits: SessionLimits,
+    /// How TCP connections of both hops are kept.
+    pub tcp: Tcp,
     /// The database server: one or several addresses, tried in order.
     pub upstream: Vec<Address>,
     /// How long one attempt to reach the server may take.

@@ -630,7 +630,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
                     }
                 };
                 let whole = state.session.reads_reply(header.tag);
-                let limit = if state.session.asks() || header.tag == backend::DATA_ROW { usize::MAX } else { MAX_REPLY };
+                let limit = if state.session.asks() || header.tag == backend::DATA_ROW {
+                    usize::MAX
+                } else {
+                    MAX_REPLY
+                };
                 if whole && rest.len() < header.frame() && header.body <= limit {
                     break;
                 }

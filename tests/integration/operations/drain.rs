@@ -1,6 +1,7 @@
 //! The end of the proxy: sessions end between transactions, each is told why, and nothing committed is lost.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::fake::{Fake, let_in};
@@ -46,10 +47,10 @@ fn an_idle_session_ends_at_once() {
 
 #[test]
 fn the_server_is_told_that_the_session_is_over() {
-    let server = Fake::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), |stream, _| {
-        let port = stream.local_addr().expect("it is connected").port();
-        let last = let_in(stream, &[1; 8]);
-        std::fs::write(std::env::temp_dir().join(format!("untwin-last-{port}")), [last]).expect("a file");
+    let (sender, last) = channel();
+    let somewhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Fake::start(somewhere, move |stream, _| {
+        let _ = sender.send(let_in(stream, &[1; 8]));
     });
     let mut proxy = Proxy::start(server.address, "postgres", &[]);
     let mut client = proxy.connect();
@@ -58,9 +59,7 @@ fn the_server_is_told_that_the_session_is_over() {
     assert_told(&mut client);
     drop(client);
     assert_eq!(proxy.exit_code(LIMIT), Some(0));
-    let last = std::env::temp_dir().join(format!("untwin-last-{}", server.address.port()));
-    assert!(eventually(|| std::fs::read(&last).is_ok_and(|last| last == b"X")));
-    let _ = std::fs::remove_file(last);
+    assert_eq!(last.recv_timeout(LIMIT), Ok(b'X'));
 }
 
 #[test]

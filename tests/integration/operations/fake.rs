@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use crate::support::message::frame;
@@ -16,16 +17,14 @@ pub struct Fake {
 
 impl Fake {
     /// Serves each connection, once its first packet is read, by `serve`.
-    pub fn start(
-        address: SocketAddr,
-        serve: impl Fn(TcpStream, &[u8]) + Send + Sync + Copy + 'static,
-    ) -> Fake {
+    pub fn start(address: SocketAddr, serve: impl Fn(TcpStream, &[u8]) + Send + Sync + 'static) -> Fake {
         let listener = TcpListener::bind(address).expect("the address is free");
         let address = listener.local_addr().expect("a bound socket has an address");
         let (sender, packets) = channel();
+        let serve = Arc::new(serve);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let sender = sender.clone();
+                let (sender, serve) = (sender.clone(), Arc::clone(&serve));
                 std::thread::spawn(move || {
                     let mut stream = stream;
                     let Some(packet) = untagged(&mut stream) else { return };

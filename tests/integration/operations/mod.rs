@@ -3,3 +3,6 @@
 mod cancel;
 mod drain;
 mod fake;
+mod limits;
+mod sockets;
+mod takeover;
