@@ -6,6 +6,7 @@ pub mod banner;
 mod config;
 mod log;
 pub mod logging;
+mod notify;
 mod run;
 mod table;
 

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::notify::Manager;
 use super::{banner, fail, logging};
 use crate::config::Config;
 use crate::journal::writer::Journal;
@@ -47,8 +49,21 @@ async fn serve(config: Config, journal: Journal) -> std::io::Result<()> {
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
     let _ = out.flush();
     drop(out);
-    let drain = async { terminate.recv().await.unwrap_or_default() };
-    let stop = async { interrupt.recv().await.unwrap_or_default() };
-    proxy.serve(drain, stop).await;
+    let manager = Manager::from_environment();
+    manager.ready();
+    // A little longer than the sessions get, for farewells.
+    let limit = config.drain_timeout + Duration::from_secs(10);
+    let drain = async {
+        terminate.recv().await;
+        manager.stopping(limit);
+    };
+    let stop = async {
+        interrupt.recv().await;
+        manager.stopping(limit);
+    };
+    tokio::select! {
+        () = proxy.serve(drain, stop) => {}
+        () = manager.keep_alive() => {}
+    }
     Ok(())
 }

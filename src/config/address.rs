@@ -1,13 +1,8 @@
 //! How addresses are spelled in settings. Pure; resolves no name.
 
-use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
-
-use super::value::{BadValue, setting};
+use super::value::{BadValue, list_setting, setting};
 pub use crate::proxy::Address;
 
 setting!(Address, "an address: `127.0.0.1:6432` or `/directory`");
@@ -21,37 +16,20 @@ impl FromStr for Address {
     /// Reads `host:port`, `[::1]:port`, `/directory` or `/directory:port`.
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let bad = || {
-            BadValue(format!(
-                "`{text}` is no address: write `127.0.0.1:6432`, `[::1]:6432` or `/directory`"
-            ))
+            BadValue(format!("`{text}` is no address: write `127.0.0.1:6432`, `[::1]:6432` or `/directory`"))
         };
         if text.starts_with('/') {
             return Ok(
-                match text
-                    .rsplit_once(':')
-                    .and_then(|(path, port)| Some((path, port.parse().ok()?)))
-                {
-                    Some((directory, port)) => Self::Unix {
-                        directory: directory.into(),
-                        port,
-                    },
-                    None => Self::Unix {
-                        directory: text.into(),
-                        port: LISTEN_PORT,
-                    },
+                match text.rsplit_once(':').and_then(|(path, port)| Some((path, port.parse().ok()?))) {
+                    Some((directory, port)) => Self::Unix { directory: directory.into(), port },
+                    None => Self::Unix { directory: text.into(), port: LISTEN_PORT },
                 },
             );
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().map_err(|_| bad())?;
-        let host = match host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-        {
-            Some(inner) => inner
-                .parse::<std::net::Ipv6Addr>()
-                .map_err(|_| bad())?
-                .to_string(),
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => inner.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?.to_string(),
             None if host.is_empty() || host.contains([':', '/', ' ', '@', '[', ']']) => {
                 return Err(bad());
             }
@@ -65,141 +43,43 @@ impl FromStr for Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub Vec<Address>);
 
-impl FromStr for Listen {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        text.split(',')
-            .map(|address| address.trim().parse())
-            .collect::<Result<_, _>>()
-            .map(Self)
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses: Vec<_> = self.0.iter().map(Address::to_string).collect();
-        f.write_str(&addresses.join(","))
-    }
-}
-
-const ABOUT_LISTEN: &str =
-    "addresses: `127.0.0.1:6432`, `/directory` of a unix socket, separated by commas or as a list";
-
-impl Serialize for Listen {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextOrList;
-        impl<'de> Visitor<'de> for TextOrList {
-            type Value = Listen;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(ABOUT_LISTEN)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Listen, E> {
-                text.parse().map_err(E::custom)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Listen, A::Error> {
-                let mut addresses = Vec::new();
-                while let Some(address) = list.next_element()? {
-                    addresses.push(address);
-                }
-                if addresses.is_empty() {
-                    Err(de::Error::invalid_length(0, &self))
-                } else {
-                    Ok(Listen(addresses))
-                }
-            }
-        }
-        deserializer.deserialize_any(TextOrList)
-    }
-}
-
-impl JsonSchema for Listen {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Listen".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "array"], "items": { "type": "string" }, "description": ABOUT_LISTEN })
-    }
-}
+list_setting!(
+    Listen,
+    Address,
+    "addresses: `127.0.0.1:6432`, `/directory` of a unix socket, separated by commas or as a list"
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Address::Tcp { host: host.to_owned(), port }
     }
 
     fn unix(directory: &str, port: u16) -> Address {
-        Address::Unix {
-            directory: directory.into(),
-            port,
-        }
+        Address::Unix { directory: directory.into(), port }
     }
 
     #[test]
     fn addresses_to_listen_at() {
         for (text, address, url) in [
-            (
-                "127.0.0.1:6432",
-                tcp("127.0.0.1", 6432),
-                "postgres://127.0.0.1:6432",
-            ),
+            ("127.0.0.1:6432", tcp("127.0.0.1", 6432), "postgres://127.0.0.1:6432"),
             ("localhost:0", tcp("localhost", 0), "postgres://localhost:0"),
             ("[::1]:6432", tcp("::1", 6432), "postgres://[::1]:6432"),
-            (
-                "0.0.0.0:6432",
-                tcp("0.0.0.0", 6432),
-                "postgres://127.0.0.1:6432",
-            ),
+            ("0.0.0.0:6432", tcp("0.0.0.0", 6432), "postgres://127.0.0.1:6432"),
             ("[::]:6432", tcp("::", 6432), "postgres://[::1]:6432"),
-            (
-                "/tmp:7000",
-                unix("/tmp", 7000),
-                "postgres:///?host=/tmp&port=7000",
-            ),
-            (
-                "/a b:6432",
-                unix("/a b", 6432),
-                "postgres:///?host=/a%20b&port=6432",
-            ),
+            ("/tmp:7000", unix("/tmp", 7000), "postgres:///?host=/tmp&port=7000"),
+            ("/a b:6432", unix("/a b", 6432), "postgres:///?host=/a%20b&port=6432"),
         ] {
             assert_eq!(text.parse().as_ref(), Ok(&address), "{text}");
-            assert_eq!(
-                (address.to_string().as_str(), address.client_url().as_str()),
-                (text, url)
-            );
+            assert_eq!((address.to_string().as_str(), address.client_url().as_str()), (text, url));
         }
         assert_eq!("/tmp".parse(), Ok(unix("/tmp", 6432)));
-        assert_eq!(
-            unix("/tmp", 1).socket_path(),
-            Some("/tmp/.s.PGSQL.1".into())
-        );
-        for text in [
-            "",
-            "6432",
-            ":6432",
-            "host",
-            "host:",
-            "host:65536",
-            "::1:6432",
-            "[x]:1",
-            "a@b:1",
-            "tcp://h:1",
-        ] {
+        assert_eq!(unix("/tmp", 1).socket_path(), Some("/tmp/.s.PGSQL.1".into()));
+        for text in
+            ["", "6432", ":6432", "host", "host:", "host:65536", "::1:6432", "[x]:1", "a@b:1", "tcp://h:1"]
+        {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -4,6 +4,7 @@
 pub mod address;
 mod environment;
 mod file;
+pub mod networks;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
@@ -35,6 +36,8 @@ pub struct Config {
     pub session_limits: SessionLimits,
     /// How TCP connections are kept.
     pub tcp: Tcp,
+    /// Whose word is taken for whose a connection is.
+    pub balancers: Vec<proxy::Network>,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -166,6 +169,7 @@ impl Config {
             listen_options: self.listen_options,
             session_limits: self.session_limits,
             tcp: self.tcp,
+            balancers: self.balancers.clone(),
             upstream: self.upstream.addresses.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
@@ -202,6 +206,9 @@ impl Config {
                     .into(),
                 user_timeout: settings.tcp_user_timeout.map(|timeout| timeout.0),
             },
+            balancers: settings
+                .proxy_protocol
+                .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::address::Listen;
+use super::networks::Networks;
 use super::upstream::Upstream;
 use super::value::{BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
 use crate::rekey::policy::{
@@ -35,6 +36,9 @@ pub struct Settings {
     /// Permissions of unix sockets: who may connect
     #[arg(long, value_name = "MODE")]
     pub socket_mode: Option<FileMode>,
+    /// Networks whose load balancers say by PROXY protocol whose a connection is, and have to
+    #[arg(long, value_name = "NETWORKS")]
+    pub proxy_protocol: Option<Networks>,
     /// The most sessions at one time [default: no limit]
     #[arg(long, value_name = "SESSIONS")]
     pub max_connections: Option<NonZeroUsize>,
@@ -226,6 +230,7 @@ impl Settings {
             )))])),
             reuse_port: Some(false),
             socket_mode: Some(FileMode(0o777)),
+            proxy_protocol: None,
             max_connections: None,
             max_user_connections: None,
             tcp_keepalive_idle: seconds(60),
@@ -266,6 +271,7 @@ impl Settings {
             listen: self.listen.or(lower.listen),
             reuse_port: self.reuse_port.or(lower.reuse_port),
             socket_mode: self.socket_mode.or(lower.socket_mode),
+            proxy_protocol: self.proxy_protocol.or(lower.proxy_protocol),
             max_connections: self.max_connections.or(lower.max_connections),
             max_user_connections: self.max_user_connections.or(lower.max_user_connections),
             tcp_keepalive_idle: self.tcp_keepalive_idle.or(lower.tcp_keepalive_idle),

@@ -99,6 +99,7 @@ fn a_fault_in_the_file_is_told_with_its_place() {
             "untwin.toml:1:15: invalid type: integer `511`, expected permissions in octal digits",
         ),
         ("reuse_port = \"on\"", "untwin.toml:1:14: invalid type: string \"on\""),
+        ("proxy_protocol = [\"10.0.0.0/8\",\n\"lan\"]", "untwin.toml:2:1: `lan` is no network"),
         ("max_connections = 0", "untwin.toml:1:19: invalid value: integer `0`"),
         ("max_user_connections = 0", "untwin.toml:1:24: invalid value: integer `0`"),
         ("tcp_keepalive_count = 0", "untwin.toml:1:23: invalid value: integer `0`"),

@@ -59,6 +59,73 @@ macro_rules! setting {
 }
 pub(super) use setting;
 
+/// Gives a `struct List(pub Vec<Item>)` of at least one item the traits of a setting: text separated by commas,
+/// or in a file a list.
+macro_rules! list_setting {
+    ($setting:ident, $item:ident, $about:literal) => {
+        impl std::str::FromStr for $setting {
+            type Err = BadValue;
+
+            fn from_str(text: &str) -> Result<Self, BadValue> {
+                text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>().map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $setting {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let items: Vec<_> = self.0.iter().map($item::to_string).collect();
+                f.write_str(&items.join(","))
+            }
+        }
+
+        impl serde::Serialize for $setting {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $setting {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct TextOrList;
+                impl<'de> serde::de::Visitor<'de> for TextOrList {
+                    type Value = $setting;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($about)
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$setting, E> {
+                        text.parse().map_err(E::custom)
+                    }
+
+                    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<$setting, A::Error> {
+                        let mut items = Vec::new();
+                        while let Some(item) = list.next_element()? {
+                            items.push(item);
+                        }
+                        if items.is_empty() {
+                            return Err(serde::de::Error::invalid_length(0, &self));
+                        }
+                        Ok($setting(items))
+                    }
+                }
+                deserializer.deserialize_any(TextOrList)
+            }
+        }
+
+        impl schemars::JsonSchema for $setting {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($setting).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["string", "array"], "items": { "type": "string" }, "description": $about })
+            }
+        }
+    };
+}
+pub(super) use list_setting;
+
 /// A number of bytes, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);

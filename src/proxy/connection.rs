@@ -7,33 +7,46 @@ use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::shutdown::GRACE;
 use super::stream::Stream;
-use super::{Shared, cancel, farewell, machine};
+use super::{Shared, cancel, farewell, machine, origin};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::{Session, Surroundings};
 use crate::wire::startup::Parameters;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
+use tokio::time::Instant;
 use tracing::Instrument;
+
+/// Where clients of a socket in a directory come from, as Postgres calls it.
+const LOCAL: &str = "local";
 
 /// Serves one client. Returns when both sides are closed.
 pub(super) async fn serve(
     mut client: Stream,
-    address: String,
+    peer: Option<SocketAddr>,
     number: u64,
     shared: Arc<Shared>,
     _guest: Guest,
 ) {
+    let deadline = Instant::now() + shared.config.login_timeout;
+    let address = match address(&mut client, peer, deadline, &shared).await {
+        Ok(address) => address,
+        Err(error) => {
+            let peer = peer.map(tracing::field::display);
+            tracing::warn!(peer, %error, blame = error.blame(), "a connection that does not say whose it is");
+            return turn_away(&mut client, &error, &shared).await;
+        }
+    };
     let session = format!("{:08x}{:08x}", shared.seed as u32, number as u32);
     let span = tracing::info_span!("session", session = session.as_str(), client = address.as_str());
     async {
         shared.counters.sessions_total.increment();
         shared.counters.sessions_open.increment();
-        match login_and_relay(&mut client, address, session, &shared).await {
+        match login_and_relay(&mut client, address, session, deadline, &shared).await {
             Ok(()) => {}
             Err(error) => {
-                shared.counters.sessions_refused_total.increment(error.blame());
                 match &error {
                     LoginError::Closed => tracing::debug!(%error, "login ended"),
                     LoginError::Upstream(_) => {
@@ -42,9 +55,7 @@ pub(super) async fn serve(
                     }
                     _ => tracing::warn!(%error, blame = error.blame(), "login failed"),
                 }
-                if let Some(reply) = error.reply() {
-                    farewell::refuse(&mut client, &reply, shared.linger()).await;
-                }
+                turn_away(&mut client, &error, &shared).await;
             }
         }
         shared.counters.sessions_open.decrement();
@@ -53,15 +64,38 @@ pub(super) async fn serve(
     .await;
 }
 
+async fn turn_away(client: &mut Stream, error: &LoginError, shared: &Shared) {
+    shared.counters.sessions_refused_total.increment(error.blame());
+    if let Some(reply) = error.reply() {
+        farewell::refuse(client, &reply, shared.linger()).await;
+    }
+}
+
+/// The client's address, for people: as it is, or as a load balancer says.
+async fn address(
+    client: &mut Stream,
+    peer: Option<SocketAddr>,
+    deadline: Instant,
+    shared: &Shared,
+) -> Result<String, LoginError> {
+    let Some(peer) = peer else { return Ok(LOCAL.to_owned()) };
+    if shared.config.balancers.is_empty() {
+        return Ok(peer.to_string());
+    }
+    let slow = |_| LoginError::Slow(shared.config.login_timeout);
+    let announced = origin::announced(client, peer, &shared.config.balancers);
+    let announced = async { Ok(tokio::time::timeout_at(deadline, announced).await.map_err(slow)??) };
+    Ok(unless_ending(shared, false, announced).await?.to_string())
+}
+
 async fn login_and_relay(
     client: &mut Stream,
     address: String,
     session: String,
+    deadline: Instant,
     shared: &Arc<Shared>,
 ) -> Result<(), LoginError> {
-    let limit = shared.config.login_timeout;
-    let deadline = tokio::time::Instant::now() + limit;
-    let slow = |_| LoginError::Slow(limit);
+    let slow = |_| LoginError::Slow(shared.config.login_timeout);
     let opening =
         async { tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(slow)? };
     let opening = unless_ending(shared, false, opening).await?;
@@ -110,7 +144,7 @@ async fn login_and_relay(
         replication = parameters.replication,
         "session"
     );
-    let records = Records::new(origin(&parameters, &address, &session));
+    let records = Records::new(origin_of(&parameters, &address, &session));
     let link = Link::new(shared, &shelf, state, records);
     if parameters.replication {
         // What follows is not, or not only, SQL.
@@ -167,7 +201,7 @@ fn surroundings(shared: &Shared) -> Surroundings {
     }
 }
 
-fn origin(parameters: &Parameters, address: &str, session: &str) -> Origin {
+fn origin_of(parameters: &Parameters, address: &str, session: &str) -> Origin {
     Origin::new(&parameters.database, address, &parameters.user, &parameters.application, session)
 }
 

@@ -4,12 +4,14 @@
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::guests::Crowded;
+use super::origin::OriginError;
 use super::relay::LoadGuard;
 use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
+use crate::wire::proxy_header::NoHeader;
 use crate::wire::startup::{self, Parameters, Startup, StartupError};
 use crate::wire::tag::backend;
 use std::io;
@@ -30,6 +32,9 @@ pub(super) enum LoginError {
     /// The server sent something that is no message.
     #[error("the database server sent a malformed message: {0}")]
     Server(#[from] BadLength),
+    /// A load balancer that has to say whose the connection is does not.
+    #[error("{0}")]
+    Balancer(NoHeader),
     /// The client is one too many.
     #[error("{0}")]
     Crowded(#[from] Crowded),
@@ -42,11 +47,21 @@ pub(super) enum LoginError {
     Io(#[from] io::Error),
 }
 
+impl From<OriginError> for LoginError {
+    fn from(error: OriginError) -> Self {
+        match error {
+            OriginError::Header(error) => Self::Balancer(error),
+            OriginError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => Self::Closed,
+            OriginError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
 impl LoginError {
     /// Whose fault it is, for the counters.
     pub fn blame(&self) -> &'static str {
         match self {
-            Self::Startup(_) | Self::Slow(_) => "client",
+            Self::Startup(_) | Self::Balancer(_) | Self::Slow(_) => "client",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
             Self::Crowded(_) => "limit",
@@ -70,6 +85,11 @@ impl LoginError {
                 "Raise login_timeout if clients need longer.",
             )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
+            Self::Balancer(_) => Some(startup::fatal(
+                "08P01",
+                &format!("untwin: {message}"),
+                "This address is in one of the networks of untwin's proxy_protocol.",
+            )),
             Self::Crowded(crowded) => {
                 Some(startup::fatal("53300", &format!("untwin: {message}"), &crowded.hint()))
             }

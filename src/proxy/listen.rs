@@ -120,7 +120,7 @@ async fn tick(shared: Arc<Shared>) {
 
 /// Lets clients in until the proxy is to drain.
 async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>) {
-    let welcome = |(stream, address)| {
+    let welcome = |(stream, peer)| {
         let number = number.fetch_add(1, Ordering::Relaxed);
         let guest = shared.guests.enter();
         if shared.guests.are_too_many(shared.config.session_limits) {
@@ -131,7 +131,7 @@ async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>)
             // Who is gone already is noticed soon enough.
             let _ = shared.config.tcp.prepare(stream);
         }
-        tokio::spawn(connection::serve(stream, address, number, Arc::clone(&shared), guest));
+        tokio::spawn(connection::serve(stream, peer, number, Arc::clone(&shared), guest));
     };
     let drain = shared.shutdown.draining.taken();
     tokio::pin!(drain);

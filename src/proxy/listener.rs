@@ -22,11 +22,9 @@ pub struct ListenOptions {
     pub socket_mode: u32,
 }
 
-/// A client that has come in, and where from.
-pub(super) type Arrival = (Stream, String);
+/// A client that has come in, and the other end of its connection; none, if it is of this machine.
+pub(super) type Arrival = (Stream, Option<SocketAddr>);
 
-/// Where clients of a socket in a directory come from, as Postgres calls it.
-const LOCAL: &str = "local";
 /// Connections that may wait to be accepted; the system allows less, if so configured (`somaxconn`).
 const BACKLOG: u32 = 4096;
 
@@ -63,9 +61,9 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Stream::Tcp(stream), peer.to_string()))
+                Ok((Stream::Tcp(stream), Some(peer)))
             }
-            Self::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), LOCAL.to_owned())),
+            Self::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), None)),
         }
     }
 
@@ -77,7 +75,7 @@ impl Listener {
                 let listener = listener.into_std()?;
                 while let Ok((stream, peer)) = listener.accept() {
                     stream.set_nonblocking(true)?;
-                    welcome((Stream::Tcp(stream.try_into()?), peer.to_string()));
+                    welcome((Stream::Tcp(stream.try_into()?), Some(peer)));
                 }
             }
             Self::Unix(listener, file) => {
@@ -85,7 +83,7 @@ impl Listener {
                 let listener = listener.into_std()?;
                 while let Ok((stream, _)) = listener.accept() {
                     stream.set_nonblocking(true)?;
-                    welcome((Stream::Unix(stream.try_into()?), LOCAL.to_owned()));
+                    welcome((Stream::Unix(stream.try_into()?), None));
                 }
             }
         }

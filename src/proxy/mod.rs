@@ -11,6 +11,7 @@ mod handshake;
 mod listen;
 mod listener;
 mod machine;
+mod origin;
 mod records;
 mod relay;
 mod shutdown;
@@ -23,6 +24,7 @@ pub use guests::SessionLimits;
 pub use listen::Proxy;
 pub use listener::ListenOptions;
 pub use machine::UpstreamError;
+pub use origin::Network;
 pub use tcp::Tcp;
 
 use crate::journal::writer::Journal;
@@ -41,6 +43,8 @@ pub struct Config {
     pub listen_options: ListenOptions,
     /// How many sessions may be open.
     pub session_limits: SessionLimits,
+    /// Networks whose load balancers have to say whose a connection is (PROXY protocol).
+    pub balancers: Vec<Network>,
     /// How TCP connections of both hops are kept.
     pub tcp: Tcp,
     /// The database server: one or several addresses, tried in order.

@@ -4,5 +4,7 @@ mod cancel;
 mod drain;
 mod fake;
 mod limits;
+mod origin;
 mod sockets;
+mod systemd;
 mod takeover;
