@@ -5,6 +5,7 @@ pub mod address;
 mod environment;
 mod file;
 pub mod networks;
+pub mod reload;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
@@ -174,9 +175,17 @@ impl Config {
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             drain_timeout: self.drain_timeout,
-            catalog_ttl: self.catalog_ttl,
+            rules: self.rules(),
+        }
+    }
+
+    /// The part that sessions of a proxy that is serving can be given anew.
+    #[must_use]
+    pub fn rules(&self) -> proxy::Rules {
+        proxy::Rules {
             policies: std::sync::Arc::new(self.policies.clone()),
             limits: self.limits,
+            catalog_ttl: self.catalog_ttl,
         }
     }
 

@@ -18,6 +18,12 @@ impl Catalogs {
         Arc::clone(shelves.entry(database.to_owned()).or_default())
     }
 
+    /// No snapshot is to be used any more.
+    pub fn changed(&self) {
+        let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.values().for_each(|shelf| shelf.changed());
+    }
+
     /// Marks snapshots that are older than `ttl`. To be called now and then.
     pub fn expire(&self, ttl: Duration) {
         let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +81,9 @@ impl Shelf {
         match &state.catalog {
             Some(catalog) if fresh => return Errand::Use(Arc::clone(catalog)),
             // What is merely old is better than nothing.
-            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => return Errand::Use(Arc::clone(catalog)),
+            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => {
+                return Errand::Use(Arc::clone(catalog));
+            }
             _ => {}
         }
         if state.loading {

@@ -10,7 +10,7 @@ use super::stream::Stream;
 use super::{Shared, cancel, farewell, machine, origin};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
-use crate::session::{Session, Surroundings};
+use crate::session::Session;
 use crate::wire::startup::Parameters;
 use std::io;
 use std::net::SocketAddr;
@@ -116,7 +116,7 @@ async fn login_and_relay(
     };
     let (mut server, machine) = unless_ending(shared, true, connecting).await?;
     let shelf = shared.catalogs.shelf(&parameters.database);
-    let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
+    let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
     let mut login = Login {
         client: client.halves(),
         server: server.halves(),
@@ -189,15 +189,6 @@ async fn unless_ending<T>(
         done = part => done,
         () = over, if !patient => Err(LoginError::Ending),
         () = shared.shutdown.ending.taken() => Err(LoginError::Ending),
-    }
-}
-
-fn surroundings(shared: &Shared) -> Surroundings {
-    Surroundings {
-        policies: Arc::clone(&shared.config.policies),
-        limits: shared.config.limits,
-        counters: Arc::clone(&shared.counters),
-        seed: shared.seed,
     }
 }
 

@@ -229,7 +229,7 @@ impl Login<'_> {
         shared: &Shared,
     ) -> Result<(), LoginError> {
         for _ in 0..2 {
-            match shelf.errand(shared.config.catalog_ttl) {
+            match shelf.errand(shared.rules.get().catalog_ttl) {
                 Errand::Use(catalog) => {
                     session.learn_catalog(catalog);
                     break;

@@ -3,7 +3,7 @@
 use super::listener::Listener;
 use super::shutdown::{LAST_WORDS, Shutdown};
 use super::stream::Stream;
-use super::{Address, Config, Shared, cancel, catalogs, connection};
+use super::{Address, Config, Reloader, Shared, cancel, catalogs, connection, rules};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::live::routes::Routes;
@@ -39,8 +39,10 @@ impl Proxy {
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let rules = rules::Current::new(config.rules.clone());
         let shared = Shared {
             config,
+            rules,
             journal,
             counters,
             catalogs: catalogs::Catalogs::default(),
@@ -58,6 +60,12 @@ impl Proxy {
     pub fn addresses(&self) -> Vec<Address> {
         let asked = &self.shared.config.listen;
         self.listeners.iter().zip(asked).map(|(listener, asked)| listener.address(asked)).collect()
+    }
+
+    /// Changes the rules later on.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        Reloader(Arc::clone(&self.shared))
     }
 
     /// Serves clients until `drain` completes. Then nobody is let in any more, and each session is ended when
@@ -114,7 +122,7 @@ async fn tell_progress(shared: &Shared) {
 async fn tick(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(TICK).await;
-        shared.catalogs.expire(shared.config.catalog_ttl);
+        shared.catalogs.expire(shared.rules.get().catalog_ttl);
     }
 }
 

@@ -14,6 +14,7 @@ mod machine;
 mod origin;
 mod records;
 mod relay;
+mod rules;
 mod shutdown;
 mod socket_file;
 mod stream;
@@ -25,12 +26,12 @@ pub use listen::Proxy;
 pub use listener::ListenOptions;
 pub use machine::UpstreamError;
 pub use origin::Network;
+pub use rules::{Reloader, Rules};
 pub use tcp::Tcp;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::live::routes::Routes;
-use crate::rekey::policy::{Limits, Policies};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,17 +56,15 @@ pub struct Config {
     pub login_timeout: Duration,
     /// How long sessions may go on once the proxy is to end.
     pub drain_timeout: Duration,
-    /// How old a snapshot of the catalog may be before it is taken anew.
-    pub catalog_ttl: Duration,
-    /// What is done with twins.
-    pub policies: Arc<Policies>,
-    /// How much is inspected and remembered.
-    pub limits: Limits,
+    /// What may change later: see [`Reloader`].
+    pub rules: Rules,
 }
 
 /// What all connections share.
 pub(crate) struct Shared {
     pub config: Config,
+    /// Those of the configuration at first.
+    pub rules: rules::Current,
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,

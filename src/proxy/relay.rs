@@ -7,6 +7,7 @@ use super::catalogs::{self, Errand, Shelf};
 use super::records::Records;
 use super::shutdown::GRACE;
 use crate::catalog;
+use crate::rekey::protection;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
 use crate::wire::tag::{backend, frontend};
@@ -113,12 +114,13 @@ impl<'a> Link<'a> {
         records.settle(&settled, self.shared);
     }
 
-    /// Whether the session should learn of the catalog or of its scope before its next statement, and the
+    /// Whether the session should learn of new rules, of the catalog or of its scope before its next statement, and the
     /// server has nothing else to do for it now.
     fn is_stale(&self, session: &Session) -> bool {
         let usable = self.shelf.current();
         let knows = usable != 0 && session.catalog_version() == Some(usable);
-        !(knows && !session.wants_scope()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
+        let current = knows && session.rules_version() == self.shared.rules.version();
+        !(current && !session.wants_scope()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
     }
 
     /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data
@@ -433,12 +435,18 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
     }
 
-    /// Sees to it that the session knows the catalog, and its own scope where that matters, before the
+    /// Sees to it that the session knows the rules, the catalog, and its own scope where that matters, before the
     /// next statement.
     async fn refresh(&mut self) -> io::Result<()> {
+        let shared = self.link.shared;
+        self.link.guarded(|state| {
+            if state.session.rules_version() != shared.rules.version() {
+                state.session.adopt(shared.surroundings());
+            }
+        });
         // Whoever waited for another session's load gets its result in the second round.
         for _ in 0..2 {
-            match self.link.shelf.errand(self.link.shared.config.catalog_ttl) {
+            match self.link.shelf.errand(self.link.shared.rules.get().catalog_ttl) {
                 Errand::Wait => self.link.shelf.wait(catalogs::WAIT).await,
                 errand => {
                     self.run_errand(errand).await?;
@@ -506,7 +514,6 @@ fn record(link: &Link<'_>, outcome: &mut Outcome) -> bool {
     let State { session, records } = &mut *state;
     if let Some(note) = outcome.note {
         records.note(note, link.shared);
-        link.shared.counters.limits_reached_total.increment(note);
     }
     if outcome.facts.is_empty() {
         return true;
@@ -533,7 +540,7 @@ impl LoadGuard<'_> {
         let reason = match answer {
             Answer::Told(_, text) => match catalog::load::parse(&text, version) {
                 Ok(catalog) => {
-                    let catalog = Arc::new(catalog);
+                    let catalog = Arc::new(protection::configured(catalog, &shared.rules.get().policies));
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
                     return Some(catalog);
