@@ -110,13 +110,6 @@ impl Proxy {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal: `TERM`, `INT`, `HUP`.
-    pub fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
-        assert!(status.expect("kill is part of every system").success());
-    }
-
     /// Its exit code, once it has ended; panics when it goes on for longer than `limit`.
     pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
         let deadline = Instant::now() + limit;
