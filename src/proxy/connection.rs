@@ -1,13 +1,15 @@
 //! One client connection from accept to close.
 
+use super::auth_binding::Binding;
 use super::buffer::Buffer;
 use super::guests::Guest;
-use super::handshake::{self, Login, LoginError, Opening};
+use super::handshake::{Login, LoginError};
+use super::opening::{self, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::shutdown::GRACE;
 use super::stream::Stream;
-use super::{Shared, cancel, farewell, machine, origin};
+use super::{Shared, cancel, farewell, origin, upstream};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
 use crate::session::Session;
@@ -96,32 +98,29 @@ async fn login_and_relay(
     shared: &Arc<Shared>,
 ) -> Result<(), LoginError> {
     let slow = |_| LoginError::Slow(shared.config.login_timeout);
-    let opening =
-        async { tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(slow)? };
-    let opening = unless_ending(shared, false, opening).await?;
-    let (packet, parameters) = match opening {
+    let credentials = shared.credentials();
+    let opening = opening::opening(client, &credentials.acceptor);
+    let opening = async { tokio::time::timeout_at(deadline, opening).await.map_err(slow)? };
+    let (packet, parameters) = match unless_ending(shared, false, opening).await? {
         Opening::Cancel { packet } => {
-            cancel::forward(&packet, shared).await;
-            return Ok(());
+            cancel::forward(&packet, &credentials.connector, shared).await;
+            // Within TLS the end is announced.
+            return Ok(client.halves().1.shutdown().await?);
         }
         Opening::Session { packet, parameters } => (packet, parameters),
     };
     let _admission = shared.guests.admit(&parameters.user, shared.config.session_limits)?;
-    let config = &shared.config;
-    let connecting = async {
-        let (mut server, machine) =
-            machine::connect_any(&config.upstream, config.connect_timeout, &config.tcp).await?;
-        server.halves().1.write_all(&packet).await?;
-        Ok((server, machine))
-    };
-    let (mut server, machine) = unless_ending(shared, true, connecting).await?;
+    let opened = async { Ok(upstream::open(shared, &credentials.connector, &packet).await?) };
+    let upstream::Opened { stream: mut server, received, machine } =
+        unless_ending(shared, true, opened).await?;
     let shelf = shared.catalogs.shelf(&parameters.database);
     let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
     let mut login = Login {
+        binding: Binding::between(client, &credentials.acceptor, &server),
         client: client.halves(),
         server: server.halves(),
         from_client: Buffer::default(),
-        from_server: Buffer::default(),
+        from_server: received,
         backend_key: Vec::new(),
     };
     let authenticating =
