@@ -24,7 +24,7 @@ use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
 use upstream::Upstream;
-use value::{LogFormat, LogLevel};
+use value::{Auth, LogFormat, LogLevel};
 
 /// Everything that was decided before untwin starts.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Config {
     pub balancers: Vec<proxy::Network>,
     /// Whether and how clients' connections are encrypted.
     pub client_tls: ClientTls,
+    /// The users whom untwin authenticates itself; `None`: the database does.
+    pub auth_file: Option<PathBuf>,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -182,6 +184,7 @@ impl Config {
             choice: self.upstream.choice(),
             upstream_tls: self.upstream.tls.clone(),
             client_tls: self.client_tls.clone(),
+            auth_file: self.auth_file.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             drain_timeout: self.drain_timeout,
@@ -228,6 +231,7 @@ impl Config {
             balancers: settings
                 .proxy_protocol
                 .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
+            auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
             client_tls: client_tls(ClientTls {
                 mode: set("client_tls", settings.client_tls)?,
                 cert: settings.client_tls_cert,
@@ -280,6 +284,14 @@ fn upstream(upstream: Upstream) -> Result<Upstream, Error> {
         ));
     }
     Ok(upstream)
+}
+
+fn auth_file(auth: Auth, file: Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
+    match (auth, file) {
+        (Auth::Relay, None) => Ok(None),
+        (Auth::Terminate, Some(file)) => Ok(Some(file)),
+        _ => Err(Error::Contradiction("auth = terminate and auth_file need each other")),
+    }
 }
 
 fn client_tls(tls: ClientTls) -> Result<ClientTls, Error> {

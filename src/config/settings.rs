@@ -12,7 +12,7 @@ use toml::Spanned;
 use super::address::Listen;
 use super::networks::Networks;
 use super::upstream::Upstream;
-use super::value::{BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
+use super::value::{Auth, BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
 use crate::proxy::tls::{ClientCertificates, ClientMode};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
@@ -73,6 +73,12 @@ pub struct Settings {
     /// Whether clients have to show a certificate of client_tls_ca: optional or required
     #[arg(long, value_name = "CHOICE")]
     pub client_tls_verify: Option<ClientCertificates>,
+    /// Who authenticates clients: relay (the server) or terminate (untwin, by auth_file)
+    #[arg(long, value_name = "CHOICE")]
+    pub auth: Option<Auth>,
+    /// The users for auth = terminate: lines "user" "password or SCRAM secret"
+    #[arg(long, value_name = "PATH")]
+    pub auth_file: Option<PathBuf>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -258,6 +264,8 @@ impl Settings {
             client_tls_key: None,
             client_tls_ca: None,
             client_tls_verify: Some(ClientCertificates::default()),
+            auth: Some(Auth::Relay),
+            auth_file: None,
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -304,6 +312,8 @@ impl Settings {
             client_tls_key: self.client_tls_key.or(lower.client_tls_key),
             client_tls_ca: self.client_tls_ca.or(lower.client_tls_ca),
             client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
+            auth: self.auth.or(lower.auth),
+            auth_file: self.auth_file.or(lower.auth_file),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),

@@ -84,10 +84,13 @@ fn servers_that_have_to_fit_are_asked_with_a_login() {
 }
 
 #[test]
-fn tls_towards_clients_needs_a_certificate_and_its_key() {
+fn settings_that_need_each_other_are_told() {
     for (file, expected) in [
         ("client_tls = \"require\"", Some("client_tls = require and client_tls_ca need")),
         ("client_tls_ca = \"/ca.pem\"", Some("client_tls = require and client_tls_ca need")),
+        ("auth = \"terminate\"", Some("auth = terminate and auth_file need each other")),
+        ("auth_file = \"/users\"", Some("auth = terminate and auth_file need each other")),
+        ("auth = \"terminate\"\nauth_file = \"/users\"", None),
         ("client_tls_key = \"/key.pem\"", Some("client_tls_cert and client_tls_key need each other")),
         ("client_tls = \"require\"\nclient_tls_cert = \"/c.pem\"\nclient_tls_key = \"/k.pem\"", None),
     ] {

@@ -190,7 +190,7 @@ mod tests {
             ("host=h sslkey='/a \\'b' port=1", "host=h  port=1 ", &[("sslkey", "/a 'b")]),
             (
                 "sslmode = require host=h password='x sslmode=disable'",
-                " host=h password='x sslmode=disable' ",
+                " host=h  password='x sslmode=disable' ",
                 &[("sslmode", "require")],
             ),
         ] {

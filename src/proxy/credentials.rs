@@ -1,5 +1,6 @@
-//! What is read from files of certificates and keys: at the start, and anew on request.
+//! What is read from files of certificates, keys and users: at the start, and anew on request.
 
+use super::auth_users::Users;
 use super::tls::FileError;
 use super::tls_connect::Connector;
 use super::tls_listen::Acceptor;
@@ -12,6 +13,8 @@ pub(crate) struct Credentials {
     pub acceptor: Acceptor,
     /// TLS towards the server.
     pub connector: Connector,
+    /// Whom the proxy authenticates itself.
+    pub users: Option<Users>,
 }
 
 impl Credentials {
@@ -20,6 +23,7 @@ impl Credentials {
         Ok(Self {
             acceptor: Acceptor::load(&config.client_tls)?,
             connector: Connector::load(&config.upstream_tls)?,
+            users: config.auth_file.as_deref().map(Users::load).transpose()?,
         })
     }
 }

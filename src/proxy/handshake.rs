@@ -1,7 +1,8 @@
-//! From a client's first byte to a session that is ready for queries. Authentication is relayed as it is;
-//! the proxy holds no credentials.
+//! From a client's startup packet to a session that is ready for queries. Authentication is relayed as it is,
+//! unless the proxy has done it itself before.
 
 use super::auth_binding::Binding;
+use super::auth_scram::ScramError;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::guests::Crowded;
@@ -36,9 +37,9 @@ pub(super) enum LoginError {
     Upstream(#[from] UpstreamError),
     #[error("the client took longer than {0:?} to log in")]
     Slow(Duration),
-    /// The server sent something that is no message.
-    #[error("the database server sent a malformed message: {0}")]
-    Server(#[from] BadLength),
+    /// The server said something that makes no sense.
+    #[error("{0}")]
+    Server(String),
     /// A load balancer that has to say whose the connection is does not.
     #[error("{0}")]
     Balancer(NoHeader),
@@ -47,6 +48,12 @@ pub(super) enum LoginError {
     Crowded(#[from] Crowded),
     #[error("terminating connection due to administrator command")]
     Ending,
+    /// The proxy authenticates clients, and this one has failed.
+    #[error("user \"{user}\": {why}")]
+    Denied { user: String, why: ScramError },
+    /// The proxy has what checks a client, and not what the server wants.
+    #[error("{0}")]
+    Unable(String),
     /// One side closed the connection, which is its right: a probe, a refused password.
     #[error("the connection was closed during login")]
     Closed,
@@ -73,7 +80,9 @@ impl LoginError {
             | Self::Tls(_)
             | Self::Unencrypted
             | Self::Balancer(_)
+            | Self::Denied { .. }
             | Self::Slow(_) => "client",
+            Self::Unable(_) => "settings",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
             Self::Crowded(_) => "limit",
@@ -86,6 +95,12 @@ impl LoginError {
         let message = self.to_string();
         match self {
             Self::Startup(error) => Some(startup::fatal(error.sqlstate(), &message, "")),
+            Self::Denied { user, why } => Some(denial(user, *why)),
+            Self::Unable(_) => Some(startup::fatal(
+                "28000",
+                &format!("untwin: {message}"),
+                "Write the user's password, or the same SCRAM secret as in pg_authid, to auth_file.",
+            )),
             Self::Early => Some(startup::fatal("08P01", &message, "")),
             Self::Unencrypted => Some(startup::fatal(
                 "28000",
@@ -117,6 +132,23 @@ impl LoginError {
     }
 }
 
+impl From<BadLength> for LoginError {
+    fn from(error: BadLength) -> Self {
+        Self::Server(format!("the database server sent a malformed message: {error}"))
+    }
+}
+
+/// What Postgres says to a client that fails.
+fn denial(user: &str, why: ScramError) -> Vec<u8> {
+    let (code, message) = match why {
+        ScramError::Malformed => ("08P01", why.to_string()),
+        ScramError::Authorization | ScramError::Extension => ("0A000", why.to_string()),
+        ScramError::Negotiation | ScramError::Binding => ("28000", why.to_string()),
+        ScramError::Proof => ("28P01", format!("password authentication failed for user \"{user}\"")),
+    };
+    startup::fatal(code, &message, "")
+}
+
 /// The most that is read of a client before its login is over: one answer as large as Postgres takes them
 /// (`PG_MAX_AUTH_TOKEN_LENGTH`).
 const MAX_AHEAD: usize = 65_535 + HEADER;
@@ -144,13 +176,12 @@ impl Login<'_> {
             self.relay_client().await?;
             let Self { client, server, from_client, from_server, binding, .. } = self;
             tokio::select! {
-                count = from_server.read(&mut server.0) => match count? {
-                    0 => {
+                count = from_server.read(&mut server.0) => {
+                    if count? == 0 {
                         send(&mut client.1, from_server.filled()).await?;
                         return Err(LoginError::Closed);
                     }
-                    _ => {}
-                },
+                }
                 count = from_client.read(&mut client.0), if from_client.filled().len() < MAX_AHEAD => {
                     if count? == 0 {
                         binding.explain();

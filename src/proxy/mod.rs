@@ -2,6 +2,10 @@
 
 mod address;
 mod auth_binding;
+mod auth_client;
+mod auth_login;
+mod auth_scram;
+mod auth_users;
 mod buffer;
 mod cancel;
 mod catalogs;
@@ -17,6 +21,7 @@ mod machine;
 mod opening;
 mod origin;
 mod probe;
+mod pumps;
 mod records;
 mod relay;
 mod rules;
@@ -43,6 +48,7 @@ pub use upstream::UpstreamError;
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::live::routes::Routes;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -67,6 +73,8 @@ pub struct Config {
     pub upstream_tls: tls::UpstreamTls,
     /// Whether and how clients' connections are encrypted.
     pub client_tls: tls::ClientTls,
+    /// The users whom the proxy authenticates itself; `None`: the server does, and the proxy relays.
+    pub auth_file: Option<PathBuf>,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.

@@ -1,7 +1,9 @@
 //! Every way to log in, through every pair of hops: what passes unchanged, and what cannot.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::support::program::{find, run};
-use crate::support::{Proxy, eventually};
+use crate::support::{Proxy, Wire, eventually};
 use crate::tls_servers::{Server, server};
 
 /// A proxy between two hops.
@@ -13,10 +15,13 @@ struct Hops {
 
 /// What psql says; the message alone if it fails.
 fn psql(proxy: &Proxy, user: &str, parameters: &str) -> Result<String, String> {
+    ask(proxy, user, parameters, "SELECT current_user")
+}
+
+fn ask(proxy: &Proxy, user: &str, parameters: &str, sql: &str) -> Result<String, String> {
     let port = proxy.address.port();
     let target = format!("host=127.0.0.1 port={port} user={user} dbname=postgres {parameters}");
-    let output =
-        run(&find("psql"), &["-X", "-A", "-t", "-w", "-d", &target, "-c", "SELECT current_user"], "");
+    let output = run(&find("psql"), &["-X", "-A", "-t", "-w", "-d", &target, "-c", sql], "");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
@@ -102,4 +107,118 @@ fn other_methods_pass_through_every_pair_of_hops() {
             );
         }
     }
+}
+
+#[test]
+fn replication_logs_in_through_every_pair_of_hops() {
+    let server = server();
+    let file = users_file(&server, "\"scram\" \"secret\"\n");
+    for arguments in [&[][..], &["--auth", "terminate", "--auth-file", &file]] {
+        for hops in hops(&server, arguments) {
+            let parameters = format!(
+                "password=secret sslmode={} channel_binding=disable replication=database",
+                hops.sslmode
+            );
+            let answer = ask(&hops.proxy, "scram", &parameters, "IDENTIFY_SYSTEM");
+            assert!(
+                answer.as_ref().is_ok_and(|answer| answer.ends_with("|postgres")),
+                "{}: {answer:?}",
+                hops.name
+            );
+        }
+    }
+}
+
+/// A file of users that only this test uses.
+fn users_file(server: &Server, text: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    server.authority.file(&format!("users.{}", NEXT.fetch_add(1, Ordering::Relaxed)), text, 0o600)
+}
+
+/// What `pg_authid` has for a user.
+fn stored(server: &Server, user: &str) -> String {
+    let sql = format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'");
+    Wire::connect(server.cluster.address(), "postgres").rows(&sql).remove(0)
+}
+
+#[test]
+fn a_terminating_proxy_lets_every_method_through_every_pair_of_hops() {
+    let server = server();
+    let all = ["scram", "md5", "cleartext", "trusted"];
+    let lines: String = all.iter().map(|user| format!("\"{user}\" \"secret\"\n")).collect();
+    let file = users_file(&server, &lines);
+    for hops in hops(&server, &["--auth", "terminate", "--auth-file", &file]) {
+        let unencrypted = Some("channel binding required, but SSL not in use");
+        let required = if hops.sslmode == "disable" { unencrypted } else { None };
+        for user in all {
+            assert_row(&hops, user, [None, None, required]);
+        }
+    }
+}
+
+#[test]
+fn a_scram_secret_is_enough_where_the_server_asks_for_scram() {
+    let server = server();
+    let (scram, other) = (stored(&server, "scram"), stored(&server, "cleartext"));
+    let lines = format!(
+        "\"scram\" \"{scram}\"\n\"trusted\" \"{scram}\"\n\"cleartext\" \"{other}\"\n\"md5\" \"{other}\"\n"
+    );
+    let file = users_file(&server, &lines);
+    let cleartext = Some(
+        "the database server asks for the password in cleartext, of which auth_file has a SCRAM secret only",
+    );
+    let md5 = Some(
+        "the database server asks for an md5 hash of the password, of which auth_file has a SCRAM secret only",
+    );
+    for hops in hops(&server, &["--auth", "terminate", "--auth-file", &file]) {
+        let unencrypted = Some("channel binding required, but SSL not in use");
+        let required = if hops.sslmode == "disable" { unencrypted } else { None };
+        assert_row(&hops, "scram", [None, None, required]);
+        assert_row(&hops, "trusted", [None, None, required]);
+        for (user, expected) in [("cleartext", cleartext), ("md5", md5)] {
+            assert_row(&hops, user, [expected, expected, required.or(expected)]);
+        }
+    }
+}
+
+#[test]
+fn who_cannot_prove_a_name_learns_nothing() {
+    let server = server();
+    let file =
+        users_file(&server, &format!("\"scram\" \"{}\"\n\"md5\" \"secret\"\n", stored(&server, "scram")));
+    let proxy = Proxy::of_url(&server.url(""), "postgres", &["--auth", "terminate", "--auth-file", &file]);
+    for user in ["scram", "md5", "trusted", "nobody"] {
+        let refused = psql(&proxy, user, "password=wrong").unwrap_err();
+        let expected = format!("FATAL:  password authentication failed for user \"{user}\"");
+        assert!(refused.ends_with(&expected), "{refused}");
+    }
+    assert!(eventually(|| proxy.stderr().contains("auth_file has no such user")));
+    assert!(!proxy.stderr().contains("SCRAM-SHA-256$"));
+}
+
+#[test]
+fn a_file_that_the_server_disagrees_with_is_told_of() {
+    let server = server();
+    let lines = format!("\"scram\" \"{}\"\n\"cleartext\" \"wrong\"\n", stored(&server, "cleartext"));
+    let proxy = Proxy::of_url(
+        &server.url(""),
+        "postgres",
+        &["--auth", "terminate", "--auth-file", &users_file(&server, &lines)],
+    );
+    let refused = psql(&proxy, "scram", "password=secret").unwrap_err();
+    assert!(refused.contains("by another SCRAM secret of this user than auth_file has"), "{refused}");
+    let refused = psql(&proxy, "cleartext", "password=wrong").unwrap_err();
+    assert!(refused.contains("password authentication failed for user \"cleartext\""), "{refused}");
+    assert!(eventually(|| proxy.stderr().contains("the server does not know the secret in auth_file")));
+}
+
+#[test]
+fn users_are_read_anew() {
+    let server = server();
+    let file = users_file(&server, "\"nobody\" \"x\"\n");
+    let proxy = Proxy::of_url(&server.url(""), "postgres", &["--auth", "terminate", "--auth-file", &file]);
+    assert!(psql(&proxy, "scram", "password=secret").is_err());
+    std::fs::write(&file, "\"scram\" \"secret\"\n").expect("a file");
+    proxy.signal("HUP");
+    assert!(eventually(|| psql(&proxy, "scram", "password=secret").is_ok()));
 }

@@ -21,7 +21,7 @@ host all trusted all trust
 
 const ROLES: &str = "
 CREATE ROLE demands_tls LOGIN; CREATE ROLE refuses_tls LOGIN; CREATE ROLE shows_a_certificate LOGIN; CREATE ROLE trusted LOGIN;
-CREATE ROLE scram LOGIN PASSWORD 'secret'; CREATE ROLE cleartext LOGIN PASSWORD 'secret';
+CREATE ROLE scram LOGIN REPLICATION PASSWORD 'secret'; CREATE ROLE cleartext LOGIN PASSWORD 'secret';
 SET password_encryption = md5; CREATE ROLE md5 LOGIN PASSWORD 'secret';
 ";
 
