@@ -4,6 +4,7 @@
 pub mod address;
 mod environment;
 mod file;
+pub mod networks;
 pub mod reload;
 pub mod schema;
 pub mod settings;
@@ -17,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::journal;
-use crate::proxy;
 use crate::proxy::tls::{ClientMode, ClientTls};
+use crate::proxy::{self, ListenOptions, SessionLimits, Tcp, Wanted};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
@@ -32,6 +33,14 @@ pub struct Config {
     pub upstream: Upstream,
     /// Where clients connect: one address at least.
     pub listen: Vec<Address>,
+    /// How those addresses are taken.
+    pub listen_options: ListenOptions,
+    /// How many sessions may be open.
+    pub session_limits: SessionLimits,
+    /// How TCP connections are kept.
+    pub tcp: Tcp,
+    /// Whose word is taken for whose a connection is.
+    pub balancers: Vec<proxy::Network>,
     /// Whether and how clients' connections are encrypted.
     pub client_tls: ClientTls,
     /// The users whom untwin authenticates itself; `None`: the database does.
@@ -42,6 +51,8 @@ pub struct Config {
     pub login_timeout: Duration,
     /// How many threads to use.
     pub workers: NonZeroUsize,
+    /// How long sessions may go on once untwin is to end.
+    pub drain_timeout: Duration,
     /// How long the knowledge of the database's tables is trusted.
     pub catalog_ttl: Duration,
     /// What becomes of twins, per session and table.
@@ -113,6 +124,9 @@ pub enum Error {
     },
 }
 
+/// The most probes that Linux counts to (`MAX_TCP_KEEPCNT`).
+const MOST_PROBES: u8 = 127;
+
 /// The file that is read, if it exists, when none is named.
 const FILE: &str = "untwin.toml";
 
@@ -162,12 +176,18 @@ impl Config {
     pub fn proxy(&self) -> proxy::Config {
         proxy::Config {
             listen: self.listen.clone(),
+            listen_options: self.listen_options,
+            session_limits: self.session_limits,
+            tcp: self.tcp,
+            balancers: self.balancers.clone(),
             upstream: self.upstream.addresses.clone(),
+            choice: self.upstream.choice(),
             upstream_tls: self.upstream.tls.clone(),
             client_tls: self.client_tls.clone(),
             auth_file: self.auth_file.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
+            drain_timeout: self.drain_timeout,
             rules: self.rules(),
         }
     }
@@ -189,8 +209,28 @@ impl Config {
     pub fn compose(settings: Settings) -> Result<Self, Error> {
         Ok(Self {
             policies: settings.policies(),
-            upstream: set("upstream", settings.upstream)?,
+            upstream: upstream(set("upstream", settings.upstream)?)?,
             listen: set("listen", settings.listen)?.0,
+            listen_options: ListenOptions {
+                reuse_port: set("reuse_port", settings.reuse_port)?,
+                socket_mode: set("socket_mode", settings.socket_mode)?.0,
+            },
+            session_limits: SessionLimits {
+                total: settings.max_connections,
+                per_user: settings.max_user_connections,
+            },
+            tcp: Tcp {
+                keepalive_idle: set("tcp_keepalive_idle", settings.tcp_keepalive_idle)?.0,
+                keepalive_interval: set("tcp_keepalive_interval", settings.tcp_keepalive_interval)?.0,
+                keepalive_count: set("tcp_keepalive_count", settings.tcp_keepalive_count)?
+                    .get()
+                    .min(MOST_PROBES)
+                    .into(),
+                user_timeout: settings.tcp_user_timeout.map(|timeout| timeout.0),
+            },
+            balancers: settings
+                .proxy_protocol
+                .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
             auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
             client_tls: client_tls(ClientTls {
                 mode: set("client_tls", settings.client_tls)?,
@@ -201,6 +241,7 @@ impl Config {
             })?,
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
+            drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
             workers: set("workers", settings.workers)?,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {
@@ -225,12 +266,24 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
-        if self.upstream.has_login() { vec![login] } else { Vec::new() }
+        // Where the servers are asked what they are, the login is that of untwin.
+        let unused = self.upstream.has_login() && self.upstream.wanted == Wanted::Any;
+        if unused { vec![login] } else { Vec::new() }
     }
 }
 
 fn set<T>(setting: &'static str, value: Option<T>) -> Result<T, Error> {
     value.ok_or(Error::Missing { setting })
+}
+
+/// Servers that have to fit are asked what they are, for which untwin needs a login of its own.
+fn upstream(upstream: Upstream) -> Result<Upstream, Error> {
+    if upstream.wanted != Wanted::Any && upstream.client.get_user().is_none() {
+        return Err(Error::Contradiction(
+            "target_session_attrs needs a login in upstream (postgres://user:password@one,two): a client's own login cannot be tried on one server after another, so untwin asks the servers itself",
+        ));
+    }
+    Ok(upstream)
 }
 
 fn auth_file(auth: Auth, file: Option<PathBuf>) -> Result<Option<PathBuf>, Error> {

@@ -66,6 +66,24 @@ fn without_a_database_there_is_no_configuration() {
 }
 
 #[test]
+fn servers_that_have_to_fit_are_asked_with_a_login() {
+    for (url, wrong) in [
+        ("postgres://h,i?target_session_attrs=primary", true),
+        ("postgres://h,i?target_session_attrs=any", false),
+        ("postgres://u@h,i?target_session_attrs=primary", false),
+    ] {
+        let settings = Settings { upstream: url.parse().ok(), ..Settings::defaults() };
+        match (Config::compose(settings), wrong) {
+            (Err(error), true) => {
+                assert!(error.to_string().starts_with("target_session_attrs needs a login"), "{error}")
+            }
+            (Ok(config), false) => assert_eq!(config.warnings(), Vec::<&str>::new(), "{url}"),
+            (other, _) => panic!("{url}: {:?}", other.err()),
+        }
+    }
+}
+
+#[test]
 fn settings_that_need_each_other_are_told() {
     for (file, expected) in [
         ("client_tls = \"require\"", Some("client_tls = require and client_tls_ca need")),
@@ -117,6 +135,18 @@ fn a_fault_in_the_file_is_told_with_its_place() {
             "untwin.toml:1:19: invalid type: boolean `true`, expected a length of time",
         ),
         ("login_timeout = 0", "untwin.toml:1:17: `0` is no length of time"),
+        ("socket_mode = \"0888\"", "untwin.toml:1:15: `0888` are no permissions"),
+        (
+            "socket_mode = 0o777",
+            "untwin.toml:1:15: invalid type: integer `511`, expected permissions in octal digits",
+        ),
+        ("reuse_port = \"on\"", "untwin.toml:1:14: invalid type: string \"on\""),
+        ("proxy_protocol = [\"10.0.0.0/8\",\n\"lan\"]", "untwin.toml:2:1: `lan` is no network"),
+        ("max_connections = 0", "untwin.toml:1:19: invalid value: integer `0`"),
+        ("max_user_connections = 0", "untwin.toml:1:24: invalid value: integer `0`"),
+        ("tcp_keepalive_count = 0", "untwin.toml:1:23: invalid value: integer `0`"),
+        ("tcp_user_timeout = 0", "untwin.toml:1:20: `0` is no length of time"),
+        ("drain_timeout = 0", "untwin.toml:1:17: `0` is no length of time"),
         ("workers = 0", "untwin.toml:1:11: invalid value: integer `0`"),
         ("journal_keep = -1", "untwin.toml:1:16: invalid value: integer `-1`"),
         ("journal_rotate_bytes = \"\"", "untwin.toml:1:24: `` is no size"),

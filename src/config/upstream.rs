@@ -3,16 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tokio_postgres::config::{Host, SslMode as TokioMode, SslNegotiation};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode as TokioMode, SslNegotiation};
 
 use super::address::Address;
 use super::upstream_tls;
 use super::value::{BadValue, setting};
 use crate::proxy::escaped;
 use crate::proxy::tls::{SslMode, UpstreamTls};
+use crate::proxy::{Choice, Wanted};
 
 /// The port of Postgres.
 const POSTGRES_PORT: u16 = 5432;
+/// The parameter that says which servers fit. tokio_postgres knows three of its values.
+pub(super) const TARGET: &str = "target_session_attrs";
 
 /// The database. Never shows credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Upstream {
     pub client: tokio_postgres::Config,
     /// How connections are encrypted.
     pub tls: UpstreamTls,
+    /// Which of several servers a session is on.
+    pub wanted: Wanted,
 }
 
 setting!(
@@ -31,6 +36,16 @@ setting!(
 );
 
 impl Upstream {
+    /// Which server is chosen, and how.
+    #[must_use]
+    pub fn choice(&self) -> Choice {
+        Choice {
+            random: self.client.get_load_balance_hosts() == LoadBalanceHosts::Random,
+            wanted: self.wanted,
+            login: (self.wanted != Wanted::Any).then(|| self.client.clone()),
+        }
+    }
+
     /// Whether the URL names a user, a password or a database, which no client's session uses.
     #[must_use]
     pub fn has_login(&self) -> bool {
@@ -63,7 +78,8 @@ impl FromStr for Upstream {
         }
         let addresses = addresses(&client)?;
         tls.names = names(&client, &addresses);
-        Ok(Self { addresses, client, tls })
+        let wanted = wanted(&parameters)?;
+        Ok(Self { addresses, client, tls, wanted })
     }
 }
 
@@ -92,9 +108,24 @@ impl fmt::Display for Upstream {
             });
             parameters.push(format!("hostaddr={}", ips.collect::<Vec<_>>().join(",")));
         }
+        if self.wanted != Wanted::Any {
+            parameters.push(format!("{TARGET}={}", self.wanted.name()));
+        }
+        if self.client.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            parameters.push("load_balance_hosts=random".to_owned());
+        }
         let question = if parameters.is_empty() { "" } else { "/?" };
         write!(f, "postgres://{}{question}{}", hosts.join(","), parameters.join("&"))
     }
+}
+
+/// Which servers fit; the last one counts, as with libpq.
+fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadValue> {
+    let given = parameters.iter().rev().find(|(name, _)| name == TARGET);
+    let Some((_, value)) = given else { return Ok(Wanted::Any) };
+    Wanted::ALL.iter().find(|(_, name)| name == value).map(|(wanted, _)| *wanted).ok_or_else(|| {
+        BadValue(format!("{TARGET} is one of {}", Wanted::ALL.map(|(_, name)| name).join(", ")))
+    })
 }
 
 /// The nearest that tokio_postgres has.
@@ -179,6 +210,16 @@ mod tests {
             ),
             ("postgres://h/?sslmode=require", vec![tcp("h", 5432)], "postgres://h:5432/?sslmode=require"),
             (
+                "postgres://h,i?load_balance_hosts=random&target_session_attrs=prefer-standby",
+                vec![tcp("h", 5432), tcp("i", 5432)],
+                "postgres://h:5432,i:5432/?target_session_attrs=prefer-standby&load_balance_hosts=random",
+            ),
+            (
+                "host=h,i target_session_attrs=read-write",
+                vec![tcp("h", 5432), tcp("i", 5432)],
+                "postgres://h:5432,i:5432/?target_session_attrs=read-write",
+            ),
+            (
                 "host=h sslmode=verify-full sslrootcert='/r s.pem'",
                 vec![tcp("h", 5432)],
                 "postgres://h:5432/?sslmode=verify-full&sslrootcert=/r%20s.pem",
@@ -189,6 +230,7 @@ mod tests {
             assert!(!format!("{upstream:?}").contains("secret"));
             let again: Upstream = shown.parse().unwrap();
             assert_eq!((&again.addresses, &again.tls), (&addresses, &upstream.tls));
+            assert_eq!((again.wanted, again.choice().random), (upstream.wanted, upstream.choice().random));
         }
     }
 
@@ -204,6 +246,8 @@ mod tests {
             "postgres://u:secret@h?sslmode=sometimes",
             "host=h,i,j port=1,2 password=secret",
             "port=1",
+            "postgres://u:secret@h?target_session_attrs=sometimes",
+            "postgres://u:secret@h?load_balance_hosts=sometimes",
         ] {
             let error = text.parse::<Upstream>().map(|up| up.addresses).unwrap_err();
             assert!(

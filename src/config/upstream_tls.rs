@@ -4,7 +4,9 @@
 use super::value::BadValue;
 use crate::proxy::tls::{Root, SslMode, UpstreamTls};
 
-const NAMES: &[&str] = &["sslmode", "sslrootcert", "sslcert", "sslkey", "sslsni", "sslnegotiation"];
+/// Those of TLS, and one that tokio_postgres knows only in part.
+const NAMES: &[&str] =
+    &["sslmode", "sslrootcert", "sslcert", "sslkey", "sslsni", "sslnegotiation", super::upstream::TARGET];
 
 /// Parameters of TLS by name, in order.
 type Parameters = Vec<(String, String)>;
@@ -105,7 +107,8 @@ pub(super) fn read(parameters: &[(String, String)]) -> Result<UpstreamTls, BadVa
             "sslcert" => tls.cert = path,
             "sslkey" => tls.key = path,
             "sslsni" => tls.sni = choice(name, value, ["0", "1"])?,
-            _ => tls.direct = choice(name, value, ["postgres", "direct"])?,
+            "sslnegotiation" => tls.direct = choice(name, value, ["postgres", "direct"])?,
+            _ => {}
         }
     }
     tls.mode =

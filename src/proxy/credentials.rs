@@ -34,7 +34,7 @@ impl Reloader {
     ///
     /// # Errors
     /// [`FileError`] when a file cannot be used: then everything stays as it was.
-    pub fn reread_files(&self) -> Result<(), FileError> {
+    pub fn reload_credentials(&self) -> Result<(), FileError> {
         let fresh = Arc::new(Credentials::load(&self.0.config)?);
         *self.0.credentials.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())

@@ -5,12 +5,15 @@ use super::auth_binding::Binding;
 use super::auth_scram::ScramError;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
+use super::guests::Crowded;
+use super::origin::OriginError;
 use super::relay::LoadGuard;
 use super::stream::{ReadHalf, WriteHalf, send};
-use super::{Shared, UpstreamError, catalogs};
+use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
+use crate::wire::proxy_header::NoHeader;
 use crate::wire::startup::{self, StartupError};
 use crate::wire::tag::{backend, frontend};
 use std::io;
@@ -37,6 +40,14 @@ pub(super) enum LoginError {
     /// The server said something that makes no sense.
     #[error("{0}")]
     Server(String),
+    /// A load balancer that has to say whose the connection is does not.
+    #[error("{0}")]
+    Balancer(NoHeader),
+    /// The client is one too many.
+    #[error("{0}")]
+    Crowded(#[from] Crowded),
+    #[error("terminating connection due to administrator command")]
+    Ending,
     /// The proxy authenticates clients, and this one has failed.
     #[error("user \"{user}\": {why}")]
     Denied { user: String, why: ScramError },
@@ -50,6 +61,16 @@ pub(super) enum LoginError {
     Io(#[from] io::Error),
 }
 
+impl From<OriginError> for LoginError {
+    fn from(error: OriginError) -> Self {
+        match error {
+            OriginError::Header(error) => Self::Balancer(error),
+            OriginError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => Self::Closed,
+            OriginError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
 impl LoginError {
     /// Whose fault it is, for the counters.
     pub fn blame(&self) -> &'static str {
@@ -58,11 +79,14 @@ impl LoginError {
             | Self::Early
             | Self::Tls(_)
             | Self::Unencrypted
+            | Self::Balancer(_)
             | Self::Denied { .. }
             | Self::Slow(_) => "client",
             Self::Unable(_) => "settings",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
+            Self::Crowded(_) => "limit",
+            Self::Ending => "shutdown",
         }
     }
 
@@ -94,6 +118,15 @@ impl LoginError {
                 "Raise login_timeout if clients need longer.",
             )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
+            Self::Balancer(_) => Some(startup::fatal(
+                "08P01",
+                &format!("untwin: {message}"),
+                "This address is in one of the networks of untwin's proxy_protocol.",
+            )),
+            Self::Crowded(crowded) => {
+                Some(startup::fatal("53300", &format!("untwin: {message}"), &crowded.hint()))
+            }
+            Self::Ending => Some(farewell::shutting_down()),
             Self::Closed | Self::Tls(_) | Self::Io(_) => None,
         }
     }
@@ -127,6 +160,8 @@ pub(super) struct Login<'a> {
     /// What the client sent and the server has not been given.
     pub from_client: Buffer,
     pub from_server: Buffer,
+    /// The body of BackendKeyData, once it has come.
+    pub backend_key: Vec<u8>,
     pub binding: Binding,
 }
 
@@ -139,7 +174,7 @@ impl Login<'_> {
                 return Ok(());
             }
             self.relay_client().await?;
-            let Self { client, server, from_client, from_server, binding } = self;
+            let Self { client, server, from_client, from_server, binding, .. } = self;
             tokio::select! {
                 count = from_server.read(&mut server.0) => {
                     if count? == 0 {
@@ -172,6 +207,7 @@ impl Login<'_> {
                 backend::PARAMETER_STATUS => {
                     session.server_message(header.tag, body);
                 }
+                backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
                 backend::AUTHENTICATION => {
                     if let Some(offer) = self.binding.offer(body) {
                         send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;

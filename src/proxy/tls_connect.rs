@@ -1,11 +1,12 @@
 //! TLS towards the server, with libpq's meaning of `sslmode` and its kin. Knows one connection; which server
 //! and which way is tried next is not its business.
 
-use super::Address;
+use super::machine::Machine;
 use super::stream::Stream;
 use super::tls::{self, FileError, Root, SslMode, UpstreamTls};
 use super::tls_certificate::{public_key, validity};
 use super::tls_listen::{PROTOCOL, roots};
+use super::{Address, Tcp};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature_with_raw_key};
@@ -69,10 +70,10 @@ impl Connector {
     }
 
     /// Opens a connection in one way.
-    pub async fn connect(&self, address: &Address, way: Way) -> Result<Stream, ConnectError> {
-        match (address.connect().await.map_err(ConnectError::Unreachable)?, way) {
+    pub async fn connect(&self, machine: &Machine, way: Way, tcp: &Tcp) -> Result<Stream, ConnectError> {
+        match (machine.connect(tcp).await.map_err(ConnectError::Unreachable)?, way) {
             (Stream::Tcp(socket), Way::Tls | Way::TlsIfOffered) => {
-                let encrypted = self.encrypt(socket, address, way).await;
+                let encrypted = self.encrypt(socket, &machine.host, way).await;
                 if let (Err(error), Way::TlsIfOffered) = (&encrypted, way) {
                     tracing::warn!(%error, "no TLS with the server: trying without, since sslmode=prefer");
                 }

@@ -4,6 +4,7 @@
 pub mod authentication;
 pub mod frame;
 pub mod message;
+pub mod proxy_header;
 pub mod reader;
 pub mod startup;
 pub mod tag;

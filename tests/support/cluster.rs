@@ -115,6 +115,11 @@ impl Cluster {
         log
     }
 
+    /// Where its socket is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Where the server listens.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))

@@ -63,8 +63,11 @@ impl Proxy {
         for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
             command.env_remove(name);
         }
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command
-            .args(["--upstream", upstream, "--listen", "127.0.0.1:0", "--journal"])
+            .args(["--upstream", upstream, "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
@@ -105,6 +108,18 @@ impl Proxy {
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Its exit code, once it has ended; panics when it goes on for longer than `limit`.
+    pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "untwin goes on: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The path of the journal.
