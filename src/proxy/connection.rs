@@ -1,13 +1,13 @@
 //! One client connection from accept to close.
 
 use super::buffer::Buffer;
+use super::entropy::System;
 use super::handshake::{self, Login, LoginError, Opening};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::stream::Stream;
 use super::{Shared, address};
 use crate::journal::record::Origin;
-use crate::rekey::fresh::System;
 use crate::session::Session;
 use crate::wire::startup::Parameters;
 use std::io;

@@ -131,12 +131,9 @@ impl Login<'_> {
             self.relay_client().await?;
             let Self { client, server, from_client, from_server } = self;
             tokio::select! {
-                count = from_server.read(&mut server.0) => match count? {
-                    0 => {
-                        client.1.write_all(from_server.filled()).await?;
-                        return Err(LoginError::Closed);
-                    }
-                    _ => {}
+                count = from_server.read(&mut server.0) => if count? == 0 {
+                    client.1.write_all(from_server.filled()).await?;
+                    return Err(LoginError::Closed);
                 },
                 count = from_client.read(&mut client.0), if from_client.filled().len() < startup::MAX_PACKET => {
                     if count? == 0 {

@@ -4,6 +4,7 @@ mod address;
 mod buffer;
 mod catalogs;
 mod connection;
+mod entropy;
 mod handshake;
 mod listen;
 mod records;

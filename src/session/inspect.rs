@@ -364,7 +364,8 @@ impl RowsSeen<'_> {
             guard: self.asking.guard,
             suspended: self.asking.suspended,
         };
-        let hash = judge::row_hash(plan, volatile, session.around.seed, slots);
+        let place = (self.asking.statement, row);
+        let hash = judge::row_hash(plan, volatile, session.around.seed, place, slots);
         let mut judge = Judge {
             at,
             window: self.base.window,
