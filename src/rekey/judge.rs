@@ -99,8 +99,8 @@ struct Replaced {
 /// Decides rows of one statement against the window.
 pub struct Judge<'a> {
     pub at: Circumstances<'a>,
-    /// What has been executed.
-    pub window: &'a Window,
+    /// What has been executed, where that is not in `own`.
+    pub window: Option<&'a Window>,
     /// What this statement claims (and nobody has executed yet).
     pub own: &'a mut Window,
     /// Shared keys of the transaction, and what this statement adds.
@@ -125,7 +125,7 @@ impl Judge<'_> {
         for key in if self.at.ignores_keys { &[] } else { plan.keys.as_slice() } {
             let Some(old) = self.rekeyed_value(key, slots) else { continue };
             let Some(tuple) = self.tuple(key, slots, old) else { continue };
-            let first = self.window.find(key.index, tuple).or_else(|| self.own.find(key.index, tuple)).copied();
+            let first = self.find(key.index, tuple).copied();
             let Some(first) = first else {
                 self.scratch.claims.push((key.index, tuple));
                 continue;
@@ -145,15 +145,19 @@ impl Judge<'_> {
         }
     }
 
+    fn find(&self, index: IndexId, key: u128) -> Option<&Claim> {
+        self.window.and_then(|window| window.find(index, key)).or_else(|| self.own.find(index, key))
+    }
+
     /// A value of the row names the key of another row: sees to it that it names the right one.
     fn refer(&mut self, reference: &ReferencePlan, row: u32, slots: &[Slot], twins: &mut Vec<Twin>) {
-        if self.window.is_empty() && self.own.is_empty() && !self.references.has_shared() {
+        let executed = self.window.is_none_or(Window::is_empty);
+        if executed && self.own.is_empty() && !self.references.has_shared() {
             return;
         }
         let Some(tuple) = self.reference_tuple(reference, slots) else { return };
         let whose = self.references.whose(self.own_references, reference.index, tuple.key);
-        let known = || self.window.find(reference.index, tuple.key).is_some() || self.own.find(reference.index, tuple.key).is_some();
-        if whose.is_none() && !known() || self.is_self(reference, tuple.uuid, slots) {
+        if whose.is_none() && self.find(reference.index, tuple.key).is_none() || self.is_self(reference, tuple.uuid, slots) {
             return;
         }
         let statement = self.at.statement;
@@ -301,7 +305,7 @@ impl Judge<'_> {
         for _ in 0..4 {
             let new = fresh::like(old, self.entropy.bytes()?);
             let taken = match self.replaced_tuple(key, slots, new) {
-                Some(tuple) => self.window.find(key.index, tuple).is_some() || self.own.find(key.index, tuple).is_some(),
+                Some(tuple) => self.find(key.index, tuple).is_some(),
                 None => false,
             };
             if new != old && !taken {

@@ -3,8 +3,8 @@
 
 use crate::catalog::model::{IndexId, Table};
 use crate::key;
-use hashbrown::HashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A row: its statement in the transaction and its row in that statement, both from 1.
@@ -13,9 +13,9 @@ pub type Row = (u32, u32);
 /// What the current transaction holds of shared keys, or what one statement adds to it.
 #[derive(Debug, Default)]
 pub struct References {
-    shared: HashMap<(IndexId, u128), Shared>,
+    shared: BTreeMap<(IndexId, u128), Shared>,
     /// Keys of live rows that a child has named, with the statement of the first child that did.
-    children: HashMap<(IndexId, u128), u32>,
+    children: BTreeMap<(IndexId, u128), u32>,
 }
 
 /// A key that was sent for several rows, all but the first of which have been given a fresh one.
@@ -79,7 +79,7 @@ impl References {
 
     /// No key will come to be shared any more: forgets what is needed only for that.
     pub fn forget_unshared(&mut self) {
-        self.children = HashMap::new();
+        self.children = Default::default();
     }
 
     #[must_use]
@@ -154,8 +154,8 @@ impl References {
 
     /// Takes over what a statement adds, now that it is executed.
     pub fn take_over(&mut self, own: &mut Self) {
-        self.shared.extend(own.shared.drain());
-        for (at, statement) in own.children.drain() {
+        self.shared.append(&mut own.shared);
+        for (at, statement) in std::mem::take(&mut own.children) {
             self.children.entry(at).or_insert(statement);
         }
     }
@@ -198,10 +198,7 @@ mod tests {
                 ('P', Some(first)) => {
                     let row = (statement, 1);
                     let new = u128::from(statement);
-                    own.rekeyed(
-                        &base,
-                        Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row },
-                    );
+                    own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row });
                 }
                 _ => own.child(&base, INDEX, 7, statement),
             }
@@ -230,10 +227,7 @@ mod tests {
         let table = Arc::new(Table::default());
         let (mut base, mut own) = (References::default(), References::default());
         own.child(&base, INDEX, 7, 2);
-        own.rekeyed(
-            &base,
-            Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) },
-        );
+        own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) });
         base.take_over(&mut own);
         base.roll_back_to(2);
         assert!(!base.has_shared() && !base.is_empty());

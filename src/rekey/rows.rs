@@ -39,6 +39,8 @@ pub enum Place {
 pub struct Supply<'a> {
     pub text: &'a [u8],
     pub options: Options,
+    /// The cells of the only row of a VALUES, if they are known already.
+    pub only_row: Option<&'a [Cell]>,
     /// Why nothing can be written into the text, if so.
     pub text_fixed: Option<&'static str>,
     /// Absent for a simple Query.
@@ -77,6 +79,7 @@ pub fn for_each<'a>(
     let mut reader = RowReader { plan, supply, slots: Vec::with_capacity(plan.inputs.len()), count: 0, row };
     match &insert.source {
         Source::DefaultValues => return Ok(1),
+        Source::Values { .. } if supply.only_row.is_some() => reader.cells(supply.only_row.unwrap_or_default(), None),
         Source::Values { rows } => reader.values(rows.clone(), None),
         Source::DerivedValues { rows, outputs } => reader.values(rows.clone(), Some(outputs)),
         Source::Selects { rows } => rows.iter().for_each(|cells| reader.cells(cells, None)),

@@ -10,7 +10,6 @@ use crate::key;
 use crate::rekey::references::References;
 use crate::rekey::rows::{Place, Slot, Supply};
 use crate::rekey::value::Value;
-use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, CopyFormat};
 use smallvec::SmallVec;
@@ -69,20 +68,12 @@ impl CopyOutcome {
 
 impl Session {
     /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it.
-    pub(super) fn begin_copy(
-        &mut self,
-        copy: &statement::CopyIn,
-        ordinal: u32,
-        open: CopyOpen,
-        obstacle: Option<&'static str>,
-    ) {
+    pub(super) fn begin_copy(&mut self, copy: &statement::CopyIn, ordinal: u32, open: CopyOpen, obstacle: Option<&'static str>) {
         self.copy = None;
         self.copy_open = open;
         let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle =
-            obstacle.or(copy.obstacle).or_else(|| self.is_past_limit(self.references.has_shared()));
-        let obstacle =
-            obstacle.or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
+        let obstacle = obstacle.or_else(|| self.is_past_limit(self.references.has_shared()));
+        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -114,12 +105,7 @@ impl Session {
         let columns = match &copy.columns {
             Some(columns) => columns,
             None => {
-                all = table
-                    .columns
-                    .iter()
-                    .filter(|column| !column.generated)
-                    .map(|column| column.name.clone())
-                    .collect();
+                all = table.columns.iter().filter(|column| !column.generated).map(|column| column.name.clone()).collect();
                 &all
             }
         };
@@ -185,7 +171,7 @@ impl Session {
             carrier: copy.carrier,
             statement: copy.statement,
             guard: copy.guard,
-            base: Base { window: &Window::default(), references: &references },
+            base: Base { window: None, references: &references },
             own: &mut own,
             outcome,
         };
@@ -252,19 +238,8 @@ impl CopyRows<'_> {
         let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
-        let supply = Supply {
-            text: row.bytes,
-            options: Options { standard_conforming_strings: true },
-            text_fixed: None,
-            bound: None,
-        };
-        let asking = Asking {
-            supply,
-            statement: self.statement,
-            guard: self.guard,
-            suspended: self.suspended,
-            ignores_keys: false,
-        };
+        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, only_row: None, text_fixed: None, bound: None };
+        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended, ignores_keys: false };
         let mut whole = Outcome::default();
         RowsSeen {
             session: self.session,
@@ -303,13 +278,8 @@ impl CopyRows<'_> {
             return Slot { value, place: Place::Fixed("NULL") };
         };
         match field {
-            Field::Escaped { .. } => {
-                Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") }
-            }
-            _ => Slot {
-                value: Value::field(content, matches!(field, Field::Binary { .. }), kind),
-                place: Place::Text(range),
-            },
+            Field::Escaped { .. } => Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") },
+            _ => Slot { value: Value::field(content, matches!(field, Field::Binary { .. }), kind), place: Place::Text(range) },
         }
     }
 }

@@ -47,7 +47,7 @@ use crate::wire::tag::frontend;
 use fates::Fates;
 use literals::Literals;
 use names::Names;
-use pipeline::{Due, Effects, Pipeline, Request};
+use pipeline::{Due, Effects, More, Pipeline, Request};
 use prepared::{Portals, Prepared};
 use refusal::Refusal;
 use restore::Restore;
@@ -406,7 +406,7 @@ impl Session {
     }
 
     fn due_with(&mut self, request: Request, effects: Effects, restores: Vec<Restore>) {
-        let due = Due { request, message: self.message, facts: self.fates.recorded(), restores, effects };
+        let due = Due { request, message: self.message, facts: self.fates.recorded(), more: More::new(effects, restores) };
         self.pipeline.push(due);
     }
 

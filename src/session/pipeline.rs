@@ -11,10 +11,33 @@ pub struct Due {
     pub message: u64,
     /// Facts (twins) recorded when the message had been handled: see `fates`.
     pub facts: u64,
+    /// What few messages have.
+    pub more: Option<Box<More>>,
+}
+
+/// What the completion of a message means, if it means anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct More {
     /// Keys to put back into the rows that it returns.
     pub restores: Vec<Restore>,
     /// What its completion means for the transaction, one entry a statement (a Query may hold many).
     pub effects: Effects,
+}
+
+impl More {
+    /// `None` if there is nothing to keep.
+    #[must_use]
+    pub fn new(effects: Effects, restores: Vec<Restore>) -> Option<Box<Self>> {
+        let nothing = restores.is_empty() && effects.iter().all(|effect| *effect == Effect::None);
+        (!nothing).then(|| Box::new(Self { restores, effects }))
+    }
+}
+
+impl Due {
+    fn effect(&self, statement: usize) -> Effect {
+        let effects = self.more.as_ref().map(|more| more.effects.as_slice()).unwrap_or_default();
+        effects.get(statement).copied().unwrap_or(Effect::None)
+    }
 }
 
 /// What kind of message, as far as its replies go.
@@ -139,12 +162,12 @@ impl Pipeline {
         self.drop_copy_ends();
         let front = self.due.front()?;
         if front.request == Request::Query {
-            let effect = front.effects.get(self.completed).copied().unwrap_or(Effect::None);
+            let effect = front.effect(self.completed);
             self.completed += 1;
             return Some((effect, front.facts));
         }
         let due = self.answered()?;
-        Some((due.effects.first().copied().unwrap_or(Effect::None), due.facts))
+        Some((due.effect(0), due.facts))
     }
 
     /// An error: gives the range of messages that the server skips because of it, if there are any.
@@ -187,7 +210,7 @@ impl Pipeline {
     /// Keys to put back into rows that the server returns now.
     #[must_use]
     pub fn restores(&self) -> &[Restore] {
-        self.due.front().map(|due| due.restores.as_slice()).unwrap_or_default()
+        self.due.front().and_then(|due| due.more.as_ref()).map(|more| more.restores.as_slice()).unwrap_or_default()
     }
 
     /// What the next reply answers is a Describe.
@@ -200,7 +223,7 @@ impl Pipeline {
     #[must_use]
     pub fn commit_is_due(&self) -> bool {
         let commits = |effect: &Effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
-        self.due.iter().any(|due| due.effects.iter().any(commits))
+        self.due.iter().filter_map(|due| due.more.as_ref()).any(|more| more.effects.iter().any(commits))
     }
 
     fn drop_copy_ends(&mut self) {
@@ -215,7 +238,7 @@ mod tests {
     fn pipeline(requests: &[Request]) -> Pipeline {
         let mut pipeline = Pipeline::default();
         for (message, &request) in requests.iter().enumerate() {
-            pipeline.push(Due { request, message: message as u64, facts: 0, restores: Vec::new(), effects: Effects::new() });
+            pipeline.push(Due { request, message: message as u64, facts: 0, more: None });
         }
         pipeline
     }
@@ -235,8 +258,8 @@ mod tests {
         let mut pipeline = pipeline(&[Request::Parse]);
         assert_eq!(pipeline.failed(), Some(0..=0));
         assert!(pipeline.is_skipping() && !pipeline.is_empty());
-        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, more: None });
+        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, more: None });
         assert_eq!(pipeline.ready().map(|due| due.message), Some(2));
         assert!(pipeline.is_empty());
     }
@@ -247,9 +270,9 @@ mod tests {
         pipeline.answered();
         pipeline.answered();
         pipeline.copy_in();
-        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, more: None });
+        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, more: None });
+        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, more: None });
         pipeline.completed();
         assert_eq!(pipeline.ready().map(|due| due.message), Some(6));
         assert!(pipeline.is_empty());
@@ -268,7 +291,7 @@ mod tests {
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
         let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
-        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, restores: Vec::new(), effects });
+        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, more: More::new(effects, Vec::new()) });
         assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());

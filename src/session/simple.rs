@@ -66,7 +66,7 @@ impl Session {
 
     /// Runs one statement of the text. `last` says that no other follows it in the message.
     fn run_text(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, last: bool, outcome: &mut Outcome) -> Effect {
-        let supply = Supply { text, options: self.options(), text_fixed: None, bound: None };
+        let supply = Supply { text, options: self.options(), only_row: None, text_fixed: None, bound: None };
         match statement {
             Statement::Execute { name, arguments } => self.execute_prepared(name, arguments, text, range, outcome),
             Statement::Explain { analyze: true, body } => {
