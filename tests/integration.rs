@@ -28,10 +28,10 @@ mod harmless;
 mod hostile;
 #[path = "integration/journal.rs"]
 mod journal;
-#[path = "integration/lookalikes.rs"]
-mod lookalikes;
 #[path = "integration/limits.rs"]
 mod limits;
+#[path = "integration/lookalikes.rs"]
+mod lookalikes;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/protection.rs"]

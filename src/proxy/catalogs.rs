@@ -81,7 +81,9 @@ impl Shelf {
         match &state.catalog {
             Some(catalog) if fresh => return Errand::Use(Arc::clone(catalog)),
             // What is merely old is better than nothing.
-            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => return Errand::Use(Arc::clone(catalog)),
+            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => {
+                return Errand::Use(Arc::clone(catalog));
+            }
             _ => {}
         }
         if state.loading {

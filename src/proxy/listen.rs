@@ -35,12 +35,21 @@ impl Proxy {
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address).await;
-            listeners.push(listener.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?);
+            listeners.push(listener.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            })?);
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let rules = rules::Current::new(config.rules.clone());
-        let shared = Shared { config, rules, journal, counters, catalogs: catalogs::Catalogs::default(), seed: u64::from_ne_bytes(seed) };
+        let shared = Shared {
+            config,
+            rules,
+            journal,
+            counters,
+            catalogs: catalogs::Catalogs::default(),
+            seed: u64::from_ne_bytes(seed),
+        };
         Ok(Self { listeners, shared: Arc::new(shared) })
     }
 

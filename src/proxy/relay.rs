@@ -371,7 +371,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
         if recorded {
             for (at, bytes) in &copied.patches {
-                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok()) else { continue };
+                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok())
+                else {
+                    continue;
+                };
                 if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
@@ -579,7 +582,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
                     }
                 };
                 let whole = state.session.reads_reply(header.tag);
-                let limit = if state.session.asks() || header.tag == backend::DATA_ROW { usize::MAX } else { MAX_REPLY };
+                let limit = if state.session.asks() || header.tag == backend::DATA_ROW {
+                    usize::MAX
+                } else {
+                    MAX_REPLY
+                };
                 if whole && rest.len() < header.frame() && header.body <= limit {
                     break;
                 }

@@ -79,7 +79,7 @@ impl References {
 
     /// No key will come to be shared any more: forgets what is needed only for that.
     pub fn forget_unshared(&mut self) {
-        self.children = Default::default();
+        self.children = BTreeMap::new();
     }
 
     #[must_use]
@@ -198,7 +198,10 @@ mod tests {
                 ('P', Some(first)) => {
                     let row = (statement, 1);
                     let new = u128::from(statement);
-                    own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row });
+                    own.rekeyed(
+                        &base,
+                        Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row },
+                    );
                 }
                 _ => own.child(&base, INDEX, 7, statement),
             }
@@ -227,7 +230,10 @@ mod tests {
         let table = Arc::new(Table::default());
         let (mut base, mut own) = (References::default(), References::default());
         own.child(&base, INDEX, 7, 2);
-        own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) });
+        own.rekeyed(
+            &base,
+            Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) },
+        );
         base.take_over(&mut own);
         base.roll_back_to(2);
         assert!(!base.has_shared() && !base.is_empty());

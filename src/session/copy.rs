@@ -68,12 +68,20 @@ impl CopyOutcome {
 
 impl Session {
     /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it.
-    pub(super) fn begin_copy(&mut self, copy: &statement::CopyIn, ordinal: u32, open: CopyOpen, obstacle: Option<&'static str>) {
+    pub(super) fn begin_copy(
+        &mut self,
+        copy: &statement::CopyIn,
+        ordinal: u32,
+        open: CopyOpen,
+        obstacle: Option<&'static str>,
+    ) {
         self.copy = None;
         self.copy_open = open;
         let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle = obstacle.or_else(|| self.is_past_limit(self.references.has_shared()));
-        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
+        let obstacle =
+            obstacle.or(copy.obstacle).or_else(|| self.is_past_limit(self.references.has_shared()));
+        let obstacle =
+            obstacle.or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -105,7 +113,12 @@ impl Session {
         let columns = match &copy.columns {
             Some(columns) => columns,
             None => {
-                all = table.columns.iter().filter(|column| !column.generated).map(|column| column.name.clone()).collect();
+                all = table
+                    .columns
+                    .iter()
+                    .filter(|column| !column.generated)
+                    .map(|column| column.name.clone())
+                    .collect();
                 &all
             }
         };
@@ -238,8 +251,20 @@ impl CopyRows<'_> {
         let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
-        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, only_row: None, text_fixed: None, bound: None };
-        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended, ignores_keys: false };
+        let supply = Supply {
+            text: row.bytes,
+            options: Options { standard_conforming_strings: true },
+            only_row: None,
+            text_fixed: None,
+            bound: None,
+        };
+        let asking = Asking {
+            supply,
+            statement: self.statement,
+            guard: self.guard,
+            suspended: self.suspended,
+            ignores_keys: false,
+        };
         let mut whole = Outcome::default();
         RowsSeen {
             session: self.session,
@@ -278,8 +303,13 @@ impl CopyRows<'_> {
             return Slot { value, place: Place::Fixed("NULL") };
         };
         match field {
-            Field::Escaped { .. } => Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") },
-            _ => Slot { value: Value::field(content, matches!(field, Field::Binary { .. }), kind), place: Place::Text(range) },
+            Field::Escaped { .. } => {
+                Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") }
+            }
+            _ => Slot {
+                value: Value::field(content, matches!(field, Field::Binary { .. }), kind),
+                place: Place::Text(range),
+            },
         }
     }
 }

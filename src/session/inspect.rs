@@ -6,8 +6,8 @@ use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
 use super::{Carrier, Edit, Fact, Outcome, Session};
-use crate::catalog::model::{Table, TableId, UniqueKey};
 use crate::catalog::Resolution;
+use crate::catalog::model::{Table, TableId, UniqueKey};
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
@@ -98,10 +98,13 @@ impl Session {
     /// Whether a statement can only be about another table than the one whose key is shared: it names that
     /// other table, which does not refer to the first, and does not mention the first at all.
     fn is_elsewhere(&self, statement: &Statement, shared: &Shared, sources: &[&[u8]]) -> bool {
-        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else { return false };
+        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else {
+            return false;
+        };
         let Resolved::Table(target) = self.resolve(target) else { return false };
         let name = shared.table.name.to_ascii_lowercase();
-        let mentions = |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
+        let mentions =
+            |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
         !self.is_same(target.id, &shared.table)
             && !target.foreign_keys.iter().any(|link| self.is_same(link.parent, &shared.table))
             && !sources.iter().any(mentions)
@@ -114,7 +117,8 @@ impl Session {
             let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
             table.knowable_keys().any(in_other)
         };
-        one == other.id || self.catalog.as_ref().and_then(|catalog| catalog.table(one)).is_some_and(shares_key)
+        one == other.id
+            || self.catalog.as_ref().and_then(|catalog| catalog.table(one)).is_some_and(shares_key)
     }
 
     /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
@@ -130,7 +134,13 @@ impl Session {
         if self.failed_block {
             return false;
         }
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
+        let asking = Asking {
+            supply,
+            statement: ordinal,
+            guard: self.transaction.guard(),
+            suspended: self.suspended(),
+            ignores_keys: false,
+        };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let inserts = statement.inserts().unwrap_or_default();
         let expressions = self.inspect_at_once(inserts, asking, outcome);
@@ -146,7 +156,12 @@ impl Session {
     }
 
     /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
-    pub(super) fn inspect_at_once(&mut self, inserts: &[Insert], asking: Asking<'_>, outcome: &mut Outcome) -> bool {
+    pub(super) fn inspect_at_once(
+        &mut self,
+        inserts: &[Insert],
+        asking: Asking<'_>,
+        outcome: &mut Outcome,
+    ) -> bool {
         let mut references = std::mem::take(&mut self.references);
         let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
         let mut expressions = false;
@@ -185,11 +200,11 @@ impl Session {
                 return true;
             }
         };
+        let mut discarded;
         if let Some(reason) = self.is_past_limit(base.references.has_shared()) {
             self.around.counters.uninspected_total.increment(reason);
             return true;
         }
-        let mut discarded;
         let (mut asking, mut base, mut own) = (asking, base, own);
         let executed = base.window.is_none_or(Window::is_empty);
         let nothing_live = executed && own.window.is_empty() && base.references.is_empty();
@@ -231,7 +246,12 @@ impl Session {
     }
 
     /// The plan for an INSERT; `None` if the table has no key to protect, and refers to none.
-    fn planned(&self, insert: &Insert, text: &[u8], options: Options) -> Result<Option<Arc<Planned>>, &'static str> {
+    fn planned(
+        &self,
+        insert: &Insert,
+        text: &[u8],
+        options: Options,
+    ) -> Result<Option<Arc<Planned>>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
@@ -255,7 +275,8 @@ impl Session {
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
-        let mut plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        let mut plan =
+            Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
         let switched_off = policy.protect == Protect::Never && !plan.keys.is_empty();
         if switched_off {
             // References are followed all the same: the parents' keys are not this table's.
@@ -267,7 +288,12 @@ impl Session {
         let volatile = plan
             .inputs
             .iter()
-            .map(|&column| table.columns.get(column).is_some_and(|column| policy.is_volatile(&column.name) || column.identity))
+            .map(|&column| {
+                table
+                    .columns
+                    .get(column)
+                    .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
+            })
             .collect();
         Ok(Some(Planned { plan, policy, volatile }))
     }
@@ -289,7 +315,13 @@ impl Session {
             return self.around.counters.uninspected_total.increment("volatile function");
         }
         let statement = self.transaction.statement().saturating_add(1);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
+        let asking = Asking {
+            supply,
+            statement,
+            guard: self.transaction.guard(),
+            suspended: self.suspended(),
+            ignores_keys: false,
+        };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();
@@ -381,7 +413,9 @@ impl RowsSeen<'_> {
         let plan = &self.planned.plan;
         if let (Action::Rekeyed | Action::Followed, Some(new)) = (twin.action, twin.new) {
             for &input in std::iter::once(&twin.input).chain(&twin.follows) {
-                self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
+                self.outcome
+                    .edits
+                    .extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
         if let (true, Some(new)) = (self.restores(twin), twin.new) {
@@ -439,7 +473,9 @@ fn may_change_by_key(statement: &Statement) -> bool {
         | Statement::Opaque
         | Statement::Unknown
         | Statement::Execute { .. } => true,
-        Statement::Insert(inserts) => inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_))),
+        Statement::Insert(inserts) => {
+            inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_)))
+        }
         _ => false,
     }
 }

@@ -37,9 +37,9 @@ use crate::live::counters::Counters;
 use crate::live::held::Held;
 use crate::rekey::fresh::Entropy;
 use crate::rekey::judge::{Scratch, Twin};
-use crate::rekey::rows::Place;
 use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
 use crate::rekey::references::References;
+use crate::rekey::rows::Place;
 use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
@@ -240,7 +240,8 @@ impl Session {
     /// A session that has just logged in, outside a transaction, with nothing outstanding.
     #[must_use]
     pub fn new(parameters: &Parameters, around: Surroundings, entropy: Box<dyn Entropy + Send>) -> Self {
-        let policy = around.policies.for_session(&parameters.user, &parameters.database, &parameters.application);
+        let policy =
+            around.policies.for_session(&parameters.user, &parameters.database, &parameters.application);
         let asked = parameters.mode.as_deref().and_then(|mode| mode.parse().ok());
         let mut transaction = Transaction::default();
         transaction.ready(false);
@@ -306,7 +307,11 @@ impl Session {
                 if body as u64 > self.around.limits.statement_bytes { Want::TooLarge } else { Want::Whole }
             }
             frontend::EXECUTE | frontend::CLOSE | frontend::DESCRIBE => {
-                if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
+                if body > MAX_SMALL_BODY {
+                    Want::TooLarge
+                } else {
+                    Want::Whole
+                }
             }
             frontend::SYNC | frontend::COPY_DONE | frontend::COPY_FAIL | frontend::FUNCTION_CALL => {
                 if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
@@ -406,7 +411,12 @@ impl Session {
     }
 
     fn due_with(&mut self, request: Request, effects: Effects, restores: Vec<Restore>) {
-        let due = Due { request, message: self.message, facts: self.fates.recorded(), more: More::new(effects, restores) };
+        let due = Due {
+            request,
+            message: self.message,
+            facts: self.fates.recorded(),
+            more: More::new(effects, restores),
+        };
         self.pipeline.push(due);
     }
 

@@ -67,7 +67,9 @@ pub enum Effect {
     Commit,
     Rollback,
     /// ROLLBACK TO: facts from this ordinal on are gone.
-    RollbackTo { from: u64 },
+    RollbackTo {
+        from: u64,
+    },
     PrepareTransaction,
 }
 
@@ -103,7 +105,9 @@ impl Pipeline {
     /// its current group.
     #[must_use]
     pub fn earlier_group_is_due(&self) -> bool {
-        self.due.iter().any(|due| matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall))
+        self.due
+            .iter()
+            .any(|due| matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall))
     }
 
     /// A message was sent.
@@ -210,7 +214,11 @@ impl Pipeline {
     /// Keys to put back into rows that the server returns now.
     #[must_use]
     pub fn restores(&self) -> &[Restore] {
-        self.due.front().and_then(|due| due.more.as_ref()).map(|more| more.restores.as_slice()).unwrap_or_default()
+        self.due
+            .front()
+            .and_then(|due| due.more.as_ref())
+            .map(|more| more.restores.as_slice())
+            .unwrap_or_default()
     }
 
     /// What the next reply answers is a Describe.
@@ -245,7 +253,8 @@ mod tests {
 
     #[test]
     fn an_error_skips_to_the_next_sync() {
-        let mut pipeline = pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync, Request::Query]);
+        let mut pipeline =
+            pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync, Request::Query]);
         pipeline.answered();
         assert_eq!(pipeline.failed(), Some(1..=2));
         assert_eq!(pipeline.ready().map(|due| due.message), Some(3));
@@ -291,7 +300,12 @@ mod tests {
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
         let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
-        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, more: More::new(effects, Vec::new()) });
+        pipeline.push(Due {
+            request: Request::Query,
+            message: 0,
+            facts: 3,
+            more: More::new(effects, Vec::new()),
+        });
         assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());

@@ -12,8 +12,8 @@ use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A statement that was parsed: its facts, and its text where that is still needed.
 #[derive(Debug)]
@@ -46,11 +46,18 @@ impl Prepared {
     /// Reads the facts of one statement in `text`. `mentions` are the names in it that may stand for something
     /// that does anything.
     #[must_use]
-    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>, mentions: Vec<Name>) -> Self {
+    pub fn new(
+        text: &[u8],
+        range: Range<usize>,
+        options: Options,
+        types: Vec<u32>,
+        mentions: Vec<Name>,
+    ) -> Self {
         let mut statement = statement::classify(text, range.clone(), options);
         if let Statement::Explain { analyze, body } = &statement {
             // EXPLAIN ANALYZE runs what it explains.
-            statement = if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
+            statement =
+                if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
         }
         let mut prepared = Self {
             text: Box::default(),
@@ -170,7 +177,9 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
             Source::Unnest { arrays, outputs } => {
                 row += 1;
                 for (index, array) in arrays.iter().enumerate() {
-                    let used = outputs.iter().any(|output| matches!(output, Output::Column { index: at, .. } if *at == index));
+                    let used = outputs
+                        .iter()
+                        .any(|output| matches!(output, Output::Column { index: at, .. } if *at == index));
                     if let (Array::Param(number), true) = (array, used) {
                         note(*number, row);
                     }
@@ -183,12 +192,17 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
             Source::DefaultValues | Source::Json { .. } | Source::Uninspected(_) => row += 1,
         }
     }
-    let mut shared: Vec<u16> = uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
+    let mut shared: Vec<u16> =
+        uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
     let mut total: HashMap<u16, usize> = HashMap::new();
     for (number, _) in calls::parameter_uses(text, range, options) {
         *total.entry(number).or_default() += 1;
     }
-    shared.extend(uses.iter().filter(|(number, seen)| total.get(*number) != Some(&seen.count)).map(|(&number, _)| number));
+    shared.extend(
+        uses.iter()
+            .filter(|(number, seen)| total.get(*number) != Some(&seen.count))
+            .map(|(&number, _)| number),
+    );
     shared.sort_unstable();
     shared.dedup();
     shared

@@ -1,8 +1,8 @@
 //! The server's side of the conversation: what its replies say of the messages before them.
 
+use super::Session;
 use super::ask::Answer;
 use super::pipeline::Request;
-use super::Session;
 use crate::wire::message;
 use crate::wire::tag::backend;
 
@@ -49,7 +49,9 @@ impl Session {
             return self.own_reply(tag, body).map_or(Disposition::Swallow, Disposition::Answered);
         }
         match tag {
-            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE => return self.answered(),
+            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE => {
+                return self.answered();
+            }
             backend::ROW_DESCRIPTION | backend::NO_DATA if self.pipeline.front_is_describe() => {
                 self.pipeline.answered();
             }
