@@ -70,8 +70,9 @@ impl<'a> Link<'a> {
     fn is_stale(&self, session: &Session) -> bool {
         let usable = self.shelf.current();
         let knows = usable != 0 && session.catalog_version() == Some(usable);
-        let current = knows && session.rules_version() == self.shared.rules.version();
-        (!current || session.wants_scope()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
+        let follows = session.rules_version() == self.shared.rules.version();
+        let current = knows && follows && !session.wants_scope();
+        !current && session.is_idle() && self.flushed.load(Ordering::Acquire)
     }
 
     /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data

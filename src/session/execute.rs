@@ -226,6 +226,11 @@ impl Session {
         let opaque = columns.is_empty() || table.kind == RelationKind::View;
         if opaque || table.knowable_keys().any(|key| key.columns.iter().any(in_key)) {
             self.free(&table.update_reaches);
+        } else {
+            // A column that is in no key here may be referred to, and change in the children's keys with it.
+            let others = table.update_reaches.iter().filter(|&&id| !self.is_same(id, table));
+            let others: Vec<TableId> = others.copied().collect();
+            self.free(&others);
         }
     }
 
