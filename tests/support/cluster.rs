@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -113,6 +113,11 @@ impl Cluster {
             let _ = self.supervisor.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
         }
         log
+    }
+
+    /// Where its socket is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Where the server listens.

@@ -62,6 +62,11 @@ impl Proxy {
 
     /// In front of an address where a server may or may not listen.
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
+        Self::before_url(&format!("postgres://{upstream}"), database, arguments)
+    }
+
+    /// In front of whatever a URL says.
+    pub fn before_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
         let mut command = Command::new("sh");
@@ -71,8 +76,11 @@ impl Proxy {
         for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
             command.env_remove(name);
         }
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command
-            .args(["--upstream", &format!("postgres://{upstream}"), "--listen", "127.0.0.1:0", "--journal"])
+            .args(["--upstream", upstream, "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
@@ -113,6 +121,18 @@ impl Proxy {
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Its exit code, once it has ended; panics when it goes on for longer than `limit`.
+    pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "untwin goes on: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The path of the journal.
