@@ -44,8 +44,14 @@ impl Session {
             Statement::Commit { chain } => return self.end_transaction(true, *chain, Effect::Commit),
             Statement::Rollback { chain } => return self.end_transaction(false, *chain, Effect::Rollback),
             Statement::PrepareTransaction => return self.end_transaction(true, false, Effect::PrepareTransaction),
-            Statement::Savepoint(name) => self.transaction.savepoint(name, self.fates.recorded()),
-            Statement::Release(name) => self.transaction.release(name),
+            Statement::Savepoint(name) => {
+                self.moved.savepoints = self.message;
+                self.transaction.savepoint(name, self.fates.recorded());
+            }
+            Statement::Release(name) => {
+                self.moved.savepoints = self.message;
+                self.transaction.release(name);
+            }
             Statement::RollbackTo(name) => return self.roll_back_to(name),
             Statement::Insert(inserts) => self.inserted(inserts),
             Statement::Mixed { inserts, .. } => {
@@ -86,7 +92,7 @@ impl Session {
             Statement::DiscardOther => self.scope.forget(ordinal),
             Statement::CreateRelation { name, temporary } => self.created(name, *temporary),
             Statement::Ddl => self.schema_changed(ordinal),
-            Statement::Fetch => self.window.clear(),
+            Statement::Fetch | Statement::SetConstraints => self.window.clear(),
         }
         Effect::None
     }
@@ -111,6 +117,7 @@ impl Session {
     fn roll_back_to(&mut self, name: &str) -> Effect {
         let blind = self.pipeline.earlier_group_is_due();
         self.failed_block = false;
+        self.moved.savepoints = self.message;
         match self.transaction.roll_back_to(name, blind) {
             BackTo::Savepoint { mark, facts } => {
                 self.window.roll_back_to(mark);
@@ -118,14 +125,14 @@ impl Session {
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
                 self.literals.roll_back_to(mark);
-                Effect::RollbackTo { from: facts }
+                Effect::RollbackTo { from: facts, blind: false }
             }
-            BackTo::Unknown => {
+            BackTo::Unknown { facts } => {
                 let statement = self.transaction.statement();
                 self.window.clear();
                 self.scope.forget_changes(statement);
                 self.literals.forget_changes(statement);
-                Effect::None
+                facts.map_or(Effect::None, |from| Effect::RollbackTo { from, blind: true })
             }
         }
     }
@@ -239,6 +246,7 @@ impl Session {
 
     fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
         if name == "search_path" {
+            self.moved.scope = self.message;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
         } else if name == "untwin.mode" {
             let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
@@ -261,6 +269,7 @@ impl Session {
 
     fn created(&mut self, name: &Name, temporary: bool) {
         if temporary || name.schema.as_deref() == Some("pg_temp") {
+            self.moved.scope = self.message;
             self.scope.create_temporary(&name.name);
         } else {
             // A new table may stand in front of an older one of the same name.

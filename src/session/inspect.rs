@@ -57,8 +57,16 @@ impl Session {
         if self.schema.distrusted {
             return Resolved::Unknown("schema changed");
         }
-        match catalog.resolve(name, self.scope.current()) {
+        // A change of the path in a group that may have failed.
+        let doubtful = (self.statements.confirmed() + 1..self.group).contains(&self.moved.scope);
+        let resolution = match doubtful {
+            true => catalog.resolve(name, &self.scope.without_path()),
+            false => catalog.resolve(name, self.scope.current()),
+        };
+        match resolution {
             Resolution::Table(table) => Resolved::Table(Arc::clone(table)),
+            // A temporary relation may be gone again, and a schema may be out of the role's reach.
+            Resolution::NotFound | Resolution::Temporary if catalog.bears(&name.name) => Resolved::Unknown("search_path unknown"),
             Resolution::NotFound | Resolution::Temporary => Resolved::New,
             Resolution::Unknown => Resolved::Unknown("search_path unknown"),
         }
@@ -252,6 +260,7 @@ impl Session {
         &mut self,
         prepared: &Prepared,
         supply: Supply<'_>,
+        suspended: Option<&'static str>,
         claims: &mut Own,
         outcome: &mut Outcome,
     ) {
@@ -264,7 +273,8 @@ impl Session {
             return self.around.counters.uninspected_total.increment("volatile function");
         }
         let statement = self.transaction.statement().saturating_add(1);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended: self.suspended() };
+        let suspended = self.suspended().or(suspended);
+        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: &window, references: &references };
         for insert in prepared.statement.inserts().unwrap_or_default() {

@@ -43,13 +43,13 @@ pub enum Effect {
     /// COMMIT, if its tag does not say ROLLBACK.
     Commit,
     Rollback,
-    /// ROLLBACK TO: facts from this ordinal on are gone.
-    RollbackTo { from: u64 },
+    /// ROLLBACK TO: facts from this ordinal on are gone. `blind`: unless something failed before it.
+    RollbackTo { from: u64, blind: bool },
     PrepareTransaction,
 }
 
-/// Effects of the statements of one message. Nearly always none or one.
-pub type Effects = smallvec::SmallVec<[Effect; 1]>;
+/// Effects of the statements of one message, each with the facts recorded up to then. Nearly always none or one.
+pub type Effects = smallvec::SmallVec<[(Effect, u64); 1]>;
 
 /// The queue of messages not yet answered.
 #[derive(Debug, Default)]
@@ -139,12 +139,12 @@ impl Pipeline {
         self.drop_copy_ends();
         let front = self.due.front()?;
         if front.request == Request::Query {
-            let effect = front.effects.get(self.completed).copied().unwrap_or(Effect::None);
+            let effect = front.effects.get(self.completed).copied();
             self.completed += 1;
-            return Some((effect, front.facts));
+            return Some(effect.unwrap_or((Effect::None, front.facts)));
         }
         let due = self.answered()?;
-        Some((due.effects.first().copied().unwrap_or(Effect::None), due.facts))
+        Some((due.effects.first().map_or(Effect::None, |(effect, _)| *effect), due.facts))
     }
 
     /// An error: gives the range of messages that the server skips because of it, if there are any.
@@ -199,7 +199,7 @@ impl Pipeline {
     /// Whether a COMMIT, or PREPARE TRANSACTION, is among the unanswered.
     #[must_use]
     pub fn commit_is_due(&self) -> bool {
-        let commits = |effect: &Effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
+        let commits = |(effect, _): &(Effect, u64)| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
         self.due.iter().any(|due| due.effects.iter().any(commits))
     }
 
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
-        let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
+        let effects = Effects::from_slice(&[(Effect::None, 1), (Effect::Commit, 3)]);
         pipeline.push(Due { request: Request::Query, message: 0, facts: 3, restores: Vec::new(), effects });
-        assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
+        assert_eq!(pipeline.completed(), Some((Effect::None, 1)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());
     }

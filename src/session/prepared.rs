@@ -202,6 +202,25 @@ impl Portals {
         if name.is_empty() { Some(&mut self.unnamed) } else { self.named.get_mut(name) }
     }
 
+    /// Why the rows of the portal that a Bind makes may not be rekeyed: what frees their keys may be executed
+    /// before the portal is. The unnamed portal ends with the next Bind or Query, so only named ones can.
+    #[must_use]
+    pub fn obstacle(&self, name: &[u8], catalog: Option<&Catalog>) -> Option<&'static str> {
+        let harmless = |portal: &Portal| {
+            let prepared = portal.prepared.as_ref().zip(catalog);
+            prepared.is_some_and(|(prepared, catalog)| {
+                matches!(prepared.statement, Statement::Select) && !prepared.calls_opaque(catalog)
+            })
+        };
+        if !name.is_empty() {
+            Some("named portal")
+        } else if self.named.values().all(harmless) {
+            None
+        } else {
+            Some("another portal is open")
+        }
+    }
+
     pub fn close(&mut self, name: &[u8]) {
         if name.is_empty() {
             self.unnamed.prepared = None;

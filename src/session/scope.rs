@@ -49,6 +49,18 @@ impl SessionScope {
         self.current.temporary = Temporary::Unknown;
     }
 
+    /// Some changes did not happen, nor does anybody know which transaction they belonged to.
+    pub fn doubt(&mut self) {
+        self.path.learn(Path::Unknown);
+        self.current = Scope::unknown();
+    }
+
+    /// The same scope in which nothing is known of the path.
+    #[must_use]
+    pub fn without_path(&self) -> Scope {
+        Scope { path: Path::Unknown, temporary: self.current.temporary.clone() }
+    }
+
     /// Temporary relations may be gone.
     pub fn forget_temporary(&mut self) {
         if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {

@@ -144,6 +144,8 @@ fn settings() {
         ),
         ("set transaction isolation level serializable", Harmless),
         ("set constraints all deferred", Harmless),
+        ("set constraints a.b, \"immediate\" deferred", Harmless),
+        ("SET CONSTRAINTS a.b, c IMMEDIATE", SetConstraints),
         ("set x", Unknown),
         ("set x to", Unknown),
         ("set x to 1 2", Unknown),
@@ -256,7 +258,7 @@ fn explain_runs_its_body_only_with_analyze() {
 #[test]
 fn changes_of_rows_and_schema() {
     use Statement::{
-        Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, Unknown, Update,
+        Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, SetConstraints, Unknown, Update,
     };
     let truncate = |tables: &[&str], cascade| Statement::Truncate {
         tables: tables.iter().map(|table| name(table)).collect(),
