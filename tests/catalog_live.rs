@@ -20,18 +20,10 @@ struct Cluster {
 impl Cluster {
     fn start() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let cluster = Self {
-            directory,
-            binaries: binaries(),
-        };
+        let cluster = Self { directory, binaries: binaries() };
         if is_root() {
-            fs::set_permissions(cluster.directory.path(), fs::Permissions::from_mode(0o755))
-                .unwrap();
-            succeed(
-                Command::new("chown")
-                    .arg("postgres")
-                    .arg(cluster.directory.path()),
-            );
+            fs::set_permissions(cluster.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+            succeed(Command::new("chown").arg("postgres").arg(cluster.directory.path()));
         }
         let data = cluster.data();
         succeed(cluster.server_tool("initdb").arg("-D").arg(&data).args([
@@ -72,52 +64,28 @@ impl Cluster {
             return Command::new(tool);
         }
         let mut command = Command::new("setpriv");
-        command
-            .args(["--reuid=postgres", "--regid=postgres", "--clear-groups"])
-            .arg(tool);
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(tool);
         command
     }
 
     /// Runs a script in one session and returns what its queries print.
     fn run(&self, database: &str, script: &str) -> String {
         let mut psql = Command::new("psql")
-            .args([
-                "-X",
-                "-q",
-                "-A",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-U",
-                "postgres",
-                "-d",
-                database,
-                "-h",
-            ])
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", database, "-h"])
             .arg(self.directory.path())
             .env_remove("PGOPTIONS")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("psql");
-        psql.stdin
-            .take()
-            .unwrap()
-            .write_all(script.as_bytes())
-            .unwrap();
+        psql.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         let output = psql.wait_with_output().unwrap();
         assert!(output.status.success(), "psql failed in {database}");
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .trim_end()
-            .to_owned()
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
     fn catalog(&self, database: &str, settings: &str) -> Catalog {
-        let answer = self.run(
-            database,
-            &format!("{settings}\n{}\n;", catalog::load::STATEMENT),
-        );
+        let answer = self.run(database, &format!("{settings}\n{}\n;", catalog::load::STATEMENT));
         catalog::load::parse(&answer, 1).expect("the answer")
     }
 
@@ -145,11 +113,8 @@ fn binaries() -> PathBuf {
     if let Some(directory) = std::env::var_os("UNTWIN_PG_BIN") {
         return directory.into();
     }
-    let installed =
-        fs::read_dir("/usr/lib/postgresql").expect("a Postgres server, or UNTWIN_PG_BIN");
-    let newest = installed
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .max();
+    let installed = fs::read_dir("/usr/lib/postgresql").expect("a Postgres server, or UNTWIN_PG_BIN");
+    let newest = installed.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).max();
     newest.expect("a Postgres server, or UNTWIN_PG_BIN")
 }
 
@@ -158,17 +123,12 @@ fn is_root() -> bool {
 }
 
 fn succeed(command: &mut Command) {
-    let status = command
-        .stdout(Stdio::null())
-        .status()
-        .expect("the command starts");
+    let status = command.stdout(Stdio::null()).status().expect("the command starts");
     assert!(status.success(), "{command:?}");
 }
 
 fn script(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/catalog")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalog").join(name);
     fs::read_to_string(path).expect("the script")
 }
 
@@ -222,14 +182,10 @@ fn verdicts(catalog: &Catalog, display: &str) -> Vec<String> {
         let columns: Vec<&str> = key.columns.iter().map(|at| name(*at)).collect();
         format!("({}) {}", columns.join(","), name(key.rekey))
     });
-    let unprotected = table(catalog, display).unprotected.iter().map(|key| {
-        format!(
-            "{} {:?}{}",
-            key.column,
-            key.reason,
-            if key.key.is_some() { "" } else { "!" }
-        )
-    });
+    let unprotected = table(catalog, display)
+        .unprotected
+        .iter()
+        .map(|key| format!("{} {:?}{}", key.column, key.reason, if key.key.is_some() { "" } else { "!" }));
     protected.chain(unprotected).collect()
 }
 
@@ -283,10 +239,7 @@ const VERDICTS: &[(&str, &[&str])] = &[
     ("public.ruled_delete", &["(id) id"]),
     ("public.shown", &["shown_id View", "shown_id View"]),
     ("public.shown_without_key", &[]),
-    (
-        "public.shown_instead",
-        &["id InsteadOfTrigger", "id InsteadOfTrigger"],
-    ),
+    ("public.shown_instead", &["id InsteadOfTrigger", "id InsteadOfTrigger"]),
     ("public.joined", &[]),
     ("public.stored", &[]),
     ("one.homonym", &["(id) id"]),
@@ -306,13 +259,8 @@ fn every_kind_of_key_has_its_verdict() {
 #[test]
 fn a_session_with_hostile_settings_learns_the_same() {
     let (rich, beset) = (&observed().rich, &observed().beset);
-    for table in rich
-        .tables()
-        .filter(|table| table.schema != "information_schema")
-    {
-        let theirs = beset
-            .table(table.id)
-            .unwrap_or_else(|| panic!("no {}", table.display));
+    for table in rich.tables().filter(|table| table.schema != "information_schema") {
+        let theirs = beset.table(table.id).unwrap_or_else(|| panic!("no {}", table.display));
         let told = |table: &Table| {
             let columns: Vec<_> = table
                 .columns
@@ -326,10 +274,7 @@ fn a_session_with_hostile_settings_learns_the_same() {
         };
         assert_eq!(told(table), told(theirs));
     }
-    assert_eq!(
-        default_of(beset, "hostile.clocked", "at"),
-        DefaultKind::Volatile
-    );
+    assert_eq!(default_of(beset, "hostile.clocked", "at"), DefaultKind::Volatile);
 }
 
 #[test]
@@ -340,11 +285,7 @@ fn names_that_are_not_ascii_arrive_whatever_the_clients_encoding() {
 
 fn default_of(catalog: &Catalog, display: &str, column: &str) -> DefaultKind {
     let columns = &table(catalog, display).columns;
-    columns
-        .iter()
-        .find(|candidate| candidate.name == column)
-        .expect(column)
-        .default
+    columns.iter().find(|candidate| candidate.name == column).expect(column).default
 }
 
 #[test]
@@ -385,17 +326,10 @@ fn a_default_is_stable_only_if_it_is_the_same_all_through_a_transaction() {
     ];
     for (expected, columns) in cases {
         for column in *columns {
-            assert_eq!(
-                default_of(&observed().rich, "public.defaults", column),
-                *expected,
-                "{column}"
-            );
+            assert_eq!(default_of(&observed().rich, "public.defaults", column), *expected, "{column}");
         }
     }
-    let made = table(&observed().rich, "public.defaults")
-        .columns
-        .last()
-        .unwrap();
+    let made = table(&observed().rich, "public.defaults").columns.last().unwrap();
     assert!(made.generated && made.name == "made");
 }
 
@@ -405,11 +339,7 @@ fn columns_have_the_kind_of_their_base_type() {
         ("public.plain", ColumnKind::Uuid, "uuid"),
         ("public.of_domain", ColumnKind::Uuid, "uuid_domain_twice"),
         ("public.of_text", ColumnKind::Text, "text"),
-        (
-            "public.of_varchar",
-            ColumnKind::Text,
-            "character varying(36)",
-        ),
+        ("public.of_varchar", ColumnKind::Text, "character varying(36)"),
         ("public.of_char", ColumnKind::Char, "character(36)"),
         ("public.of_citext", ColumnKind::Citext, "citext"),
     ] {
@@ -417,35 +347,20 @@ fn columns_have_the_kind_of_their_base_type() {
         assert_eq!((column.kind, &*column.type_name), (kind, printed), "{name}");
     }
     assert!(table(&observed().rich, "public.not_distinct").keys[0].nulls_not_distinct);
-    let names: Vec<&str> = table(&observed().rich, "public.dropped")
-        .columns
-        .iter()
-        .map(|column| &*column.name)
-        .collect();
+    let names: Vec<&str> =
+        table(&observed().rich, "public.dropped").columns.iter().map(|column| &*column.name).collect();
     assert_eq!(names, ["id", "note"]);
 }
 
 #[test]
 fn partitions_share_their_parents_window_and_heirs_do_not() {
-    let window = |name| {
-        table(&observed().rich, name)
-            .keys
-            .iter()
-            .find(|key| key.columns.len() == 2)
-            .unwrap()
-            .index
-    };
+    let window =
+        |name| table(&observed().rich, name).keys.iter().find(|key| key.columns.len() == 2).unwrap().index;
     for partition in ["public.part_2024", "public.part_2025", "public.part_2025_0"] {
         assert_eq!(window(partition), window("public.part"), "{partition}");
     }
-    let single = |name| {
-        table(&observed().rich, name)
-            .keys
-            .iter()
-            .find(|key| key.columns.len() == 1)
-            .unwrap()
-            .index
-    };
+    let single =
+        |name| table(&observed().rich, name).keys.iter().find(|key| key.columns.len() == 1).unwrap().index;
     assert_ne!(single("public.part_2024"), window("public.part"));
     assert_ne!(single("public.heir"), single("public.ancestor"));
 }
@@ -453,12 +368,7 @@ fn partitions_share_their_parents_window_and_heirs_do_not() {
 #[test]
 fn triggers_rules_and_expressions_free_keys_where_their_functions_could() {
     let frees = |table: &Table| {
-        let events = [
-            table.insert_frees,
-            table.update_frees,
-            table.delete_frees,
-            table.truncate_frees,
-        ];
+        let events = [table.insert_frees, table.update_frees, table.delete_frees, table.truncate_frees];
         events
             .into_iter()
             .zip("iudt".chars())
@@ -498,10 +408,7 @@ fn triggers_rules_and_expressions_free_keys_where_their_functions_could() {
 fn reaches_follow_foreign_keys_inheritance_partitions_and_views() {
     let catalog = &observed().rich;
     let names = |ids: &[untwin::catalog::model::TableId]| {
-        let mut names: Vec<&str> = ids
-            .iter()
-            .map(|id| &*catalog.table(*id).unwrap().name)
-            .collect();
+        let mut names: Vec<&str> = ids.iter().map(|id| &*catalog.table(*id).unwrap().name).collect();
         names.sort_unstable();
         names.join(" ")
     };
@@ -509,22 +416,13 @@ fn reaches_follow_foreign_keys_inheritance_partitions_and_views() {
     let plain = "child_without_uuid_key extension_row grandchild line number_deleting plain";
     assert_eq!(names(&of("public.plain").delete_reaches), plain);
     assert_eq!(names(&of("public.plain").update_reaches), "line plain");
-    assert_eq!(
-        names(&of("public.shown_twice").delete_reaches),
-        format!("{plain} shown shown_twice")
-    );
-    assert_eq!(
-        names(&of("public.of_domain").truncate_reaches),
-        "membership of_domain"
-    );
+    assert_eq!(names(&of("public.shown_twice").delete_reaches), format!("{plain} shown shown_twice"));
+    assert_eq!(names(&of("public.of_domain").truncate_reaches), "membership of_domain");
     assert_eq!(
         names(&of("public.part_2025_0").delete_reaches),
         "part part_2024 part_2025 part_2025_0 part_child"
     );
-    assert_eq!(
-        names(&of("public.ancestor").delete_reaches),
-        "ancestor heir"
-    );
+    assert_eq!(names(&of("public.ancestor").delete_reaches), "ancestor heir");
     assert_eq!(names(&of("public.heir").delete_reaches), "heir");
 }
 
@@ -536,10 +434,7 @@ fn foreign_keys_are_known_from_child_to_parent() {
         let key = |key: &untwin::catalog::model::ForeignKey| {
             let parent = catalog.table(key.parent).unwrap();
             let names = |table: &Table, at: &[usize]| {
-                at.iter()
-                    .map(|at| table.columns[*at].name.clone())
-                    .collect::<Vec<_>>()
-                    .join(",")
+                at.iter().map(|at| table.columns[*at].name.clone()).collect::<Vec<_>>().join(",")
             };
             format!(
                 "{} -> {}({})",
@@ -559,23 +454,15 @@ fn foreign_keys_are_known_from_child_to_parent() {
     ] {
         assert_eq!(keys(name), expected, "{name}");
     }
-    assert!(
-        table(catalog, "public.part_2024").referenced && !table(catalog, "public.line").referenced
-    );
+    assert!(table(catalog, "public.part_2024").referenced && !table(catalog, "public.line").referenced);
 }
 
 #[test]
 fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
     let catalog = &observed().rich;
     let name = |text: &str| match text.split_once('.') {
-        Some((schema, name)) => Name {
-            schema: Some(schema.into()),
-            name: name.into(),
-        },
-        None => Name {
-            schema: None,
-            name: text.into(),
-        },
+        Some((schema, name)) => Name { schema: Some(schema.into()), name: name.into() },
+        None => Name { schema: None, name: text.into() },
     };
     for (text, expected) in [
         ("purge", true),
@@ -604,22 +491,14 @@ fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
 #[test]
 fn names_resolve_as_the_server_resolves_them() {
     let all = observed();
-    let bare = |name: &str| Name {
-        schema: None,
-        name: name.into(),
-    };
+    let bare = |name: &str| Name { schema: None, name: name.into() };
     let told = |name: &str, scope: &Scope| match all.rich.resolve(&bare(name), scope) {
         Resolution::Table(table) => table.display.clone(),
         other => format!("{other:?}"),
     };
-    assert_eq!(
-        all.plain_scope.path,
-        catalog::Path::Known(vec!["two".into(), "one".into()])
-    );
+    assert_eq!(all.plain_scope.path, catalog::Path::Known(vec!["two".into(), "one".into()]));
     assert_eq!(all.hidden_scope.path, catalog::Path::Unknown);
-    assert!(
-        matches!(&all.temporary_scope.temporary, Temporary::Known(names) if names.contains("homonym"))
-    );
+    assert!(matches!(&all.temporary_scope.temporary, Temporary::Known(names) if names.contains("homonym")));
     for (name, scope, expected) in [
         ("homonym", &all.plain_scope, "two.homonym"),
         ("homonym", &all.temporary_scope, "one.homonym"),
@@ -637,27 +516,12 @@ fn names_resolve_as_the_server_resolves_them() {
 #[test]
 fn the_listing_names_every_key_and_the_setting_that_opts_it_in() {
     let findings: Vec<_> = observed().rich.findings().collect();
-    let of = |display: &str| {
-        findings
-            .iter()
-            .find(|finding| finding.table.display == display)
-            .unwrap()
-    };
+    let of = |display: &str| findings.iter().find(|finding| finding.table.display == display).unwrap();
     assert!(of("public.plain").reason.is_none() && of("public.plain").opt_in().is_none());
-    assert_eq!(
-        of("public.before_skips").reason,
-        Some(Unprotected::BeforeTrigger)
-    );
+    assert_eq!(of("public.before_skips").reason, Some(Unprotected::BeforeTrigger));
     assert!(of("public.expression").opt_in().is_none());
-    let settings: toml::Table = of("\"Sales\".\"odd \"\"one\"\"\"")
-        .opt_in()
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert_eq!(
-        settings["table"][0]["name"].as_str(),
-        Some("\"Sales\".\"odd \"\"one\"\"\"")
-    );
+    let settings: toml::Table = of("\"Sales\".\"odd \"\"one\"\"\"").opt_in().unwrap().parse().unwrap();
+    assert_eq!(settings["table"][0]["name"].as_str(), Some("\"Sales\".\"odd \"\"one\"\"\""));
 }
 
 #[test]
@@ -668,10 +532,7 @@ fn temporal_keys_and_virtual_columns_are_known_for_what_they_are() {
     let catalog = &observed().rich;
     assert_eq!(verdicts(catalog, "public.temporal"), [""; 0]);
     assert_eq!(verdicts(catalog, "public.virtual"), ["(id) id"]);
-    assert_eq!(
-        default_of(catalog, "public.virtual", "id"),
-        DefaultKind::Volatile
-    );
+    assert_eq!(default_of(catalog, "public.virtual", "id"), DefaultKind::Volatile);
     assert!(table(catalog, "public.virtual").columns[2].generated);
     assert_eq!(table(catalog, "public.not_enforced").foreign_keys.len(), 1);
 }

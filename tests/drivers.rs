@@ -82,9 +82,5 @@ fn postgres_js() {
 
 #[test]
 fn jdbc() {
-    passes(
-        program::find("java"),
-        &["-cp", "/usr/share/java/postgresql.jar"],
-        "Jdbc.java",
-    );
+    passes(program::find("java"), &["-cp", "/usr/share/java/postgresql.jar"], "Jdbc.java");
 }

@@ -16,6 +16,10 @@ mod differential;
 mod encodings;
 #[path = "integration/expect.rs"]
 mod expect;
+#[path = "integration/families.rs"]
+mod families;
+#[path = "integration/freed.rs"]
+mod freed;
 #[path = "integration/generator.rs"]
 mod generator;
 #[path = "integration/harmless.rs"]
@@ -24,6 +28,8 @@ mod harmless;
 mod hostile;
 #[path = "integration/journal.rs"]
 mod journal;
+#[path = "integration/lookalikes.rs"]
+mod lookalikes;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/reference.rs"]
@@ -36,6 +42,8 @@ mod rust_driver;
 mod saved;
 #[path = "integration/scenario.rs"]
 mod scenario;
+#[path = "integration/settings.rs"]
+mod settings;
 #[path = "integration/tools.rs"]
 mod tools;
 #[path = "integration/transparent.rs"]

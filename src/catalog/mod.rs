@@ -10,6 +10,7 @@ mod keys;
 pub mod load;
 pub mod model;
 mod raw;
+mod moves;
 mod reach;
 pub mod reasons;
 pub mod resolve;

@@ -92,6 +92,12 @@ impl Catalog {
         contains(&self.opaque_functions, name)
     }
 
+    /// Whether there is any user-defined volatile function.
+    #[must_use]
+    pub fn has_opaque_functions(&self) -> bool {
+        !self.opaque_functions.is_empty()
+    }
+
     /// Whether there is any relation whose reading may run such a function.
     #[must_use]
     pub fn has_opaque_relations(&self) -> bool {

@@ -1,12 +1,13 @@
 //! The snapshots of the catalog, one a database, shared by its sessions. Knows when one is old; how it is
 //! loaded is the sessions' business.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, load};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Snapshots by database name.
 #[derive(Default)]
@@ -32,6 +33,8 @@ pub(crate) struct Shelf {
     done: Notify,
     /// The version of the snapshot while it is neither old nor wrong, else 0.
     usable: AtomicU64,
+    /// The version of the snapshot while it is not wrong, else 0.
+    valid: AtomicU64,
 }
 
 #[derive(Default)]
@@ -43,6 +46,8 @@ struct State {
     loading: bool,
     failed: Option<Instant>,
     version: u64,
+    /// The last snapshot, wrong or not, with a hash of the text that it was read from.
+    last: Option<(u128, Arc<Catalog>)>,
 }
 
 /// What a session is to do about its catalog.
@@ -99,13 +104,34 @@ impl Shelf {
         self.usable.load(Ordering::Acquire)
     }
 
+    /// The version of the snapshot that may be used by who cannot ask for a newer one, or 0: nothing is known
+    /// to have changed since it was taken.
+    pub fn valid(&self) -> u64 {
+        self.valid.load(Ordering::Acquire)
+    }
+
+    /// Reads what the server told. The same text is the same snapshot, under its old version: a session within
+    /// a transaction may go on with it.
+    pub fn read(&self, text: &str, version: u64) -> Result<Arc<Catalog>, load::Error> {
+        let hash = xxh3_128(text.as_bytes());
+        let same = self.state().last.clone().filter(|(last, _)| *last == hash);
+        let catalog = match same {
+            Some((_, catalog)) => catalog,
+            None => Arc::new(load::parse(text, version)?),
+        };
+        self.state().last = Some((hash, Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
     pub fn loaded(&self, catalog: Arc<Catalog>) {
         let mut state = self.state();
+        let version = if state.wrong { 0 } else { catalog.version };
         state.catalog = Some(catalog);
         state.taken = Some(Instant::now());
         state.loading = false;
         state.failed = None;
-        self.usable.store(if state.wrong { 0 } else { state.version }, Ordering::Release);
+        self.usable.store(version, Ordering::Release);
+        self.valid.store(version, Ordering::Release);
         drop(state);
         self.done.notify_waiters();
     }
@@ -130,6 +156,7 @@ impl Shelf {
         let mut state = self.state();
         state.wrong = true;
         self.usable.store(0, Ordering::Release);
+        self.valid.store(0, Ordering::Release);
     }
 
     /// The snapshot is old if it was taken longer than `ttl` ago.

@@ -64,6 +64,14 @@ impl<'a> Link<'a> {
         records.settle(&settled, self.shared);
     }
 
+    /// Whether the session should learn of the catalog or of its scope before its next statement, and the
+    /// server has nothing else to do for it now.
+    fn is_stale(&self, session: &Session) -> bool {
+        let usable = self.shelf.current();
+        let knows = usable != 0 && session.catalog_version() == Some(usable);
+        !(knows && !session.wants_scope() && !session.distrusts()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
+    }
+
     /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data
     /// through a fault of ours.
     fn guarded<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
@@ -100,12 +108,18 @@ pub(super) struct Upward<'a, R, W> {
     pub failing: Option<String>,
 }
 
-/// What to do next.
-enum Step {
-    /// Look at what follows in the buffer.
-    On,
+/// Where a run over the buffer has come to.
+enum Pause {
     /// More bytes are needed.
     More,
+    /// The server is to be asked something before the message that comes next.
+    Refresh,
+    /// A message of this size has an outcome that is not nothing.
+    Outcome(Header),
+    /// COPY data has something to be recorded or held back, in this many bytes.
+    Copied(usize),
+    /// The message that comes next ends a COPY.
+    CopyDone,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
@@ -129,13 +143,32 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
     /// Relays until the client closes its side.
     pub async fn run(&mut self) -> io::Result<()> {
         loop {
-            while let Step::On = self.step().await? {}
+            self.drain().await?;
             self.forward().await?;
             if self.buffer.read(&mut self.reader).await? == 0 {
                 // A message that was cut off goes along: the server decides what it thinks of it.
                 self.safe = self.buffer.filled().len();
                 self.forward().await?;
                 return self.writer.shutdown().await;
+            }
+        }
+    }
+
+    /// Looks at every message that is complete in the buffer.
+    async fn drain(&mut self) -> io::Result<()> {
+        let mut refreshed = false;
+        loop {
+            let pause = self.scan(refreshed);
+            refreshed = false;
+            match pause {
+                Pause::More => return Ok(()),
+                Pause::Refresh => {
+                    self.refresh().await?;
+                    refreshed = true;
+                }
+                Pause::Outcome(header) => self.carry_out(header).await?,
+                Pause::Copied(count) => self.copied(count).await?,
+                Pause::CopyDone => self.copy_done().await?,
             }
         }
     }
@@ -156,112 +189,150 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         self.safe = 0;
     }
 
-    async fn step(&mut self) -> io::Result<Step> {
-        let unseen = self.buffer.filled().len().saturating_sub(self.seen);
-        if unseen == 0 {
-            return Ok(Step::More);
-        }
-        if self.link.raw.load(Ordering::Relaxed) {
-            self.seen += unseen;
+    /// Goes over the messages in the buffer, under one lock, until something has to be waited for. `refreshed`:
+    /// the message that comes next has been prepared for.
+    fn scan(&mut self, mut refreshed: bool) -> Pause {
+        let link = self.link;
+        if link.raw.load(Ordering::Relaxed) {
+            self.seen = self.buffer.filled().len();
             self.safe = self.seen;
-            return Ok(Step::More);
+            return Pause::More;
         }
-        if self.passing > 0 {
-            let count = unseen.min(self.passing);
-            self.passing -= count;
-            self.pass(count);
-            return Ok(Step::On);
-        }
-        if self.copying > 0 {
-            return self.copy_data(unseen.min(self.copying)).await;
-        }
-        let header = match frame::header(self.buffer.filled().get(self.seen..).unwrap_or_default()) {
-            Ok(Some(header)) => header,
-            Ok(None) => return Ok(Step::More),
-            Err(error) => {
-                tracing::warn!(%error, "a message that cannot be cut: the session goes on without inspection");
-                self.link.shared.counters.client_errors_total.increment("message length");
-                self.link.raw.store(true, Ordering::Relaxed);
-                return Ok(Step::On);
+        let pause = link.guarded(|state| {
+            loop {
+                let unseen = self.buffer.filled().len().saturating_sub(self.seen);
+                if self.passing > 0 {
+                    let count = unseen.min(self.passing);
+                    self.passing -= count;
+                    self.pass(count, state.session.copies());
+                    if self.passing > 0 {
+                        return Pause::More;
+                    }
+                    continue;
+                }
+                if self.copying > 0 {
+                    let count = unseen.min(self.copying);
+                    if count == 0 {
+                        return Pause::More;
+                    }
+                    self.copy_data(state, count);
+                    if self.copied.is_nothing() && self.failing.is_none() {
+                        self.advance_copy(count);
+                        continue;
+                    }
+                    return Pause::Copied(count);
+                }
+                let header = match frame::header(self.buffer.filled().get(self.seen..).unwrap_or_default()) {
+                    Ok(Some(header)) => header,
+                    Ok(None) => return Pause::More,
+                    Err(error) => {
+                        tracing::warn!(%error, "a message that cannot be cut: the session goes on without inspection");
+                        link.shared.counters.client_errors_total.increment("message length");
+                        link.raw.store(true, Ordering::Relaxed);
+                        self.seen += unseen;
+                        self.safe = self.seen;
+                        return Pause::More;
+                    }
+                };
+                match state.session.wants(header.tag, header.body) {
+                    Want::Pass => self.passing = header.frame(),
+                    Want::TooLarge => {
+                        state.session.too_large(header.tag);
+                        self.passing = header.frame();
+                    }
+                    Want::CopyData => {
+                        self.copying = header.body;
+                        self.seen += HEADER;
+                    }
+                    Want::Whole if unseen < header.frame() => return Pause::More,
+                    Want::Whole if header.tag == frontend::COPY_DONE && state.session.copies() => return Pause::CopyDone,
+                    Want::Whole => {
+                        if !refreshed && is_statement(header.tag) && link.is_stale(&state.session) {
+                            return Pause::Refresh;
+                        }
+                        refreshed = false;
+                        if is_statement(header.tag) {
+                            state.session.compare_catalog(link.shelf.valid());
+                        }
+                        self.message(state, header);
+                        if !self.outcome.is_nothing() {
+                            return Pause::Outcome(header);
+                        }
+                        self.seen += header.frame();
+                        self.safe = self.seen;
+                    }
+                }
             }
-        };
-        let want = self.link.state().session.wants(header.tag, header.body);
-        match want {
-            Want::Pass => {
-                self.passing = header.frame();
-                Ok(Step::On)
-            }
-            Want::TooLarge => {
-                self.link.guarded(|state| state.session.too_large(header.tag));
-                self.passing = header.frame();
-                Ok(Step::On)
-            }
-            Want::CopyData => {
-                self.copying = header.body;
-                self.seen += HEADER;
-                Ok(Step::On)
-            }
-            Want::Whole if unseen < header.frame() => Ok(Step::More),
-            Want::Whole => {
-                self.message(header).await?;
-                Ok(Step::On)
-            }
-        }
+        });
+        pause.unwrap_or_else(|| {
+            self.seen = self.buffer.filled().len();
+            self.safe = self.seen;
+            Pause::More
+        })
     }
 
-    /// Bytes that are forwarded as they are. While COPY rows are held back, what follows waits with them.
-    fn pass(&mut self, count: usize) {
-        let held = self.safe < self.seen;
+    /// Bytes that are forwarded as they are. While rows of a COPY are held back, what follows waits with them.
+    fn pass(&mut self, count: usize, copies: bool) {
+        let held = copies && self.safe < self.seen;
         self.seen += count;
         if !held {
             self.safe = self.seen;
         }
     }
 
-    async fn message(&mut self, header: Header) -> io::Result<()> {
-        if matches!(header.tag, frontend::QUERY | frontend::PARSE | frontend::BIND) {
-            self.refresh().await?;
-        }
-        if matches!(header.tag, frontend::COPY_DONE) {
-            self.copied.clear();
-            let copied = &mut self.copied;
-            self.link.guarded(|state| state.session.copy_done(copied));
-            self.apply_copied();
-            self.failing = self.copied.fail.take();
-        }
+    fn message(&mut self, state: &mut State, header: Header) {
         let start = self.seen + HEADER;
-        let body = self.buffer.filled_mut().get_mut(start..start + header.body).unwrap_or_default();
-        let (outcome, link) = (&mut self.outcome, self.link);
-        outcome.clear();
-        link.guarded(|state| state.session.client_message(header.tag, body, outcome));
-        if !outcome.is_nothing() && record(link, outcome) {
-            outcome.edits.iter().for_each(|edit| edit.apply(body));
+        let body = self.buffer.filled().get(start..start + header.body).unwrap_or_default();
+        self.outcome.clear();
+        state.session.client_message(header.tag, body, &mut self.outcome);
+    }
+
+    /// Records what a message's outcome says, and only then changes the message.
+    async fn carry_out(&mut self, header: Header) -> io::Result<()> {
+        let start = self.seen + HEADER;
+        if record(self.link, &mut self.outcome) {
+            let body = self.buffer.filled_mut().get_mut(start..start + header.body).unwrap_or_default();
+            self.outcome.edits.iter().for_each(|edit| edit.apply(body));
         }
-        let failing = self.failing.take().map(|reason| copy_fail(&reason));
-        if let Some(replacement) = self.outcome.replacement.take().or(failing) {
-            self.safe = self.seen;
-            self.forward().await?;
-            self.writer.write_all(&replacement).await?;
-            self.seen += header.frame();
-            self.safe = self.seen;
-            self.consume();
-            return Ok(());
+        match self.outcome.replacement.take() {
+            Some(replacement) => self.replace(header, &replacement).await,
+            None => {
+                self.seen += header.frame();
+                self.safe = self.seen;
+                Ok(())
+            }
         }
+    }
+
+    /// Sends other bytes in place of the message that comes next.
+    async fn replace(&mut self, header: Header, replacement: &[u8]) -> io::Result<()> {
+        self.safe = self.seen;
+        self.forward().await?;
+        self.writer.write_all(replacement).await?;
         self.seen += header.frame();
         self.safe = self.seen;
+        self.consume();
         Ok(())
     }
 
-    async fn copy_data(&mut self, count: usize) -> io::Result<Step> {
+    fn copy_data(&mut self, state: &mut State, count: usize) {
         let at = self.base + self.seen as u64;
         let payload = self.buffer.filled().get(self.seen..self.seen + count).unwrap_or_default();
-        let (copied, link) = (&mut self.copied, self.link);
-        copied.clear();
-        copied.safe = at + count as u64;
-        link.guarded(|state| state.session.copy_data(payload, at, copied));
+        self.copied.clear();
+        state.session.copy_data(payload, at, &mut self.copied);
+    }
+
+    /// Moves on behind COPY data that has been looked at: what may not change any more may go.
+    fn advance_copy(&mut self, count: usize) {
         self.seen += count;
         self.copying -= count;
+        let safe = usize::try_from(self.copied.safe.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        self.safe = safe.min(self.seen);
+    }
+
+    async fn copied(&mut self, count: usize) -> io::Result<()> {
         self.apply_copied();
+        self.advance_copy(count);
         if let Some(reason) = self.copied.fail.take() {
             self.failing = Some(reason);
         }
@@ -273,7 +344,20 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             self.forward().await?;
             self.writer.write_all(&copy_fail(&reason)).await?;
         }
-        Ok(Step::On)
+        Ok(())
+    }
+
+    async fn copy_done(&mut self) -> io::Result<()> {
+        self.copied.clear();
+        let copied = &mut self.copied;
+        self.link.guarded(|state| state.session.copy_done(copied));
+        self.apply_copied();
+        self.safe = self.seen;
+        let Some(reason) = self.copied.fail.take() else { return Ok(()) };
+        let done = Header { tag: frontend::COPY_DONE, body: 0 };
+        let outcome = &mut self.outcome;
+        self.link.guarded(|state| state.session.client_message(done.tag, &[], outcome));
+        self.replace(done, &copy_fail(&reason)).await
     }
 
     fn apply_copied(&mut self) {
@@ -293,22 +377,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
                 }
             }
         }
-        let safe = usize::try_from(copied.safe.saturating_sub(self.base)).unwrap_or(usize::MAX);
-        self.safe = safe.min(self.seen);
     }
 
     /// Sees to it that the session knows the catalog, and its own scope where that matters, before the
-    /// next statement. Asks only while the server has nothing else to do for this session.
+    /// next statement.
     async fn refresh(&mut self) -> io::Result<()> {
-        {
-            let state = self.link.state();
-            let usable = self.link.shelf.current();
-            let knows = usable != 0 && state.session.catalog_version() == Some(usable);
-            let current = knows && !state.session.wants_scope();
-            if current || !state.session.is_idle() || !self.link.flushed.load(Ordering::Acquire) {
-                return Ok(());
-            }
-        }
         // Whoever waited for another session's load gets its result in the second round.
         for _ in 0..2 {
             match self.link.shelf.errand(self.link.shared.config.catalog_ttl) {
@@ -339,7 +412,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             }
         };
         self.link.guarded(|state| match catalog {
-            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => {}
+            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => state.session.confirm_catalog(),
             Some(catalog) => state.session.learn_catalog(catalog),
             None => state.session.forget_catalog(),
         });
@@ -360,6 +433,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             }
         }
     }
+}
+
+/// Whether a message with this tag may begin to run a statement.
+fn is_statement(tag: u8) -> bool {
+    matches!(tag, frontend::QUERY | frontend::PARSE | frontend::BIND)
 }
 
 fn copy_fail(reason: &str) -> Vec<u8> {
@@ -399,9 +477,8 @@ impl LoadGuard<'_> {
     pub fn finish(mut self, answer: Answer, version: u64, shared: &Shared) -> Option<Arc<catalog::Catalog>> {
         let shelf = self.0.take()?;
         let reason = match answer {
-            Answer::Told(_, text) => match catalog::load::parse(&text, version) {
+            Answer::Told(_, text) => match shelf.read(&text, version) {
                 Ok(catalog) => {
-                    let catalog = Arc::new(catalog);
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
                     return Some(catalog);

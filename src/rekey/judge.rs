@@ -69,6 +69,8 @@ pub struct Circumstances<'a> {
     pub guard: Option<u32>,
     /// Why nothing can be rekeyed at the moment (journal, limits), if so.
     pub suspended: Option<&'static str>,
+    /// Only references matter: the statement says itself what a conflict means.
+    pub ignores_keys: bool,
 }
 
 /// Reused memory.
@@ -120,7 +122,7 @@ impl Judge<'_> {
         for reference in &plan.references {
             self.refer(reference, row, slots, twins);
         }
-        for key in &plan.keys {
+        for key in if self.at.ignores_keys { &[] } else { plan.keys.as_slice() } {
             let Some(old) = self.rekeyed_value(key, slots) else { continue };
             let Some(tuple) = self.tuple(key, slots, old) else { continue };
             let first = self.window.find(key.index, tuple).or_else(|| self.own.find(key.index, tuple)).copied();

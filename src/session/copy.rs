@@ -52,6 +52,12 @@ pub struct CopyOutcome {
 }
 
 impl CopyOutcome {
+    /// Whether the data can be forwarded as it is, with nothing to record.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.patches.is_empty() && self.facts.is_empty() && self.note.is_none() && self.fail.is_none()
+    }
+
     pub fn clear(&mut self) {
         self.patches.clear();
         self.facts.clear();
@@ -102,7 +108,10 @@ impl Session {
                 &all
             }
         };
-        let Some(planned) = self.plan(&table, Some(columns), None, false, !self.window.is_empty())? else { return Ok(None) };
+        let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
+        if planned.plan.keys.is_empty() && self.window.is_empty() && self.references.is_empty() {
+            return Ok(None);
+        }
         Ok(Some(CopyIn {
             reader: CopyReader::new(&copy.format, columns, CARRY_LIMIT),
             carrier: match copy.format {
@@ -125,6 +134,12 @@ impl Session {
             Resolved::New => {}
             _ => self.window.clear(),
         }
+    }
+
+    /// Whether COPY data is looked at.
+    #[must_use]
+    pub fn copies(&self) -> bool {
+        self.copy.is_some()
     }
 
     /// The payload of a CopyData message, or a part of it; `at` is its position in the client's stream.
@@ -223,7 +238,7 @@ impl CopyRows<'_> {
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
         let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, text_fixed: None, bound: None };
-        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended };
+        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended, ignores_keys: false };
         let mut whole = Outcome::default();
         RowsSeen {
             session: self.session,

@@ -144,15 +144,19 @@ impl Session {
         self.scope.forget(self.transaction.statement());
         self.literals.forget(self.transaction.statement());
         self.schema.distrust();
+        self.epoch += 1;
     }
 
     /// The names in a text that may stand for something that does anything: what is called, and where views
     /// call user-defined volatile functions, every relation.
     pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Vec<Name> {
-        if self.catalog.as_ref().is_some_and(|catalog| catalog.has_opaque_relations()) {
-            calls::names(text, range, options).collect()
-        } else {
-            calls::calls(text, range, options).collect()
+        match &self.catalog {
+            Some(catalog) if catalog.has_opaque_relations() => calls::names(text, range, options).collect(),
+            // The text need not be read in tokens if there is nothing to find.
+            Some(catalog) if !catalog.has_opaque_functions() && !may_set_config(text.get(range.clone()).unwrap_or_default()) => {
+                Vec::new()
+            }
+            _ => calls::calls(text, range, options).collect(),
         }
     }
 
@@ -202,8 +206,7 @@ impl Session {
         if table.update_frees {
             return self.window.clear();
         }
-        let in_key = |at: &usize| table.columns.get(*at).is_some_and(|column| columns.contains(&column.name));
-        if columns.is_empty() || table.keys.iter().any(|key| key.columns.iter().any(in_key)) {
+        if table.update_moves.with(columns) {
             self.free(&table.update_reaches);
         }
     }
@@ -276,6 +279,7 @@ impl Session {
             self.schema.reload = true;
             self.schema.told = false;
             self.schema.distrusted |= self.bears_name(&name.name);
+            self.epoch += 1;
         }
     }
 
@@ -289,7 +293,21 @@ impl Session {
         self.window.clear();
         self.scope.forget(ordinal);
         self.schema.distrust();
+        self.epoch += 1;
     }
+}
+
+/// Whether `set_config` may be called in a text, in whatever spelling.
+fn may_set_config(text: &[u8]) -> bool {
+    const NAME: &[u8] = b"set_config";
+    const UNDERSCORE: usize = 3;
+    let at_underscore = |at: usize| {
+        let start = at.checked_sub(UNDERSCORE)?;
+        text.get(start..start + NAME.len()).map(|found| found.eq_ignore_ascii_case(NAME))
+    };
+    memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
+        // An identifier with escapes may hide anything.
+        || memchr::memmem::find(text, b"&\"").is_some()
 }
 
 /// Whether mentioning this name may run a user-defined volatile function. A name that could not be read may

@@ -253,7 +253,7 @@ impl Session {
         // The text of the prepared statement itself is out of reach here.
         let text_fixed = Some("literal in PREPARE");
         let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         self.check_limit(outcome);
     }

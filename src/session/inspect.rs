@@ -9,11 +9,12 @@ use crate::catalog::model::Table;
 use crate::catalog::Resolution;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::{Ambiguous, Mode, Policy, Protect, Returning};
+use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::{BYTES_PER_KEY, Window};
 use crate::sql::insert::{Conflict, Insert, Source};
+use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -38,15 +39,17 @@ pub(super) struct Asking<'a> {
     pub guard: Option<u32>,
     /// Why nothing may be rekeyed in this statement, if so.
     pub suspended: Option<&'static str>,
+    /// Only references matter.
+    pub ignores_keys: bool,
 }
 
 const ON_CONFLICT: &str = "ON CONFLICT";
 
 /// A table and what is to be done for it.
+#[derive(Debug)]
 pub(super) struct Planned {
     pub plan: Plan,
     pub policy: Policy,
-    pub mode: Mode,
     /// For each value of a row, whether it may differ between two deliveries of one fact.
     pub volatile: Vec<bool>,
 }
@@ -54,12 +57,10 @@ pub(super) struct Planned {
 impl Session {
     pub(super) fn resolve(&self, name: &Name) -> Resolved {
         let Some(catalog) = &self.catalog else { return Resolved::Unknown("catalog not loaded") };
-        if self.schema.distrusted {
+        if self.schema.distrusted || self.outdated {
             return Resolved::Unknown("schema changed");
         }
-        // A change of the path in a group that may have failed.
-        let doubtful = (self.statements.confirmed() + 1..self.group).contains(&self.moved.scope);
-        let resolution = match doubtful {
+        let resolution = match self.path_is_doubtful() {
             true => catalog.resolve(name, &self.scope.without_path()),
             false => catalog.resolve(name, self.scope.current()),
         };
@@ -70,6 +71,11 @@ impl Session {
             Resolution::NotFound | Resolution::Temporary => Resolved::New,
             Resolution::Unknown => Resolved::Unknown("search_path unknown"),
         }
+    }
+
+    /// Whether the path was changed in a group that is not answered yet and may have failed.
+    fn path_is_doubtful(&self) -> bool {
+        (self.statements.confirmed() + 1..self.group).contains(&self.moved.scope)
     }
 
     /// Why nothing can be rekeyed at the moment, whatever the statement.
@@ -111,7 +117,8 @@ impl Session {
             && !sources.iter().any(mentions)
     }
 
-    /// A statement that holds all its data in its own text.
+    /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
+    /// might call a function.
     pub(super) fn inspect_text(
         &mut self,
         statement: &Statement,
@@ -119,11 +126,11 @@ impl Session {
         range: Range<usize>,
         ordinal: u32,
         outcome: &mut Outcome,
-    ) {
+    ) -> bool {
         if self.failed_block {
-            return;
+            return false;
         }
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended() };
+        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let inserts = statement.inserts().unwrap_or_default();
         let expressions = self.inspect_at_once(inserts, asking, outcome);
@@ -135,6 +142,7 @@ impl Session {
             outcome.refusal = None;
         }
         self.check_limit(outcome);
+        expressions
     }
 
     /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
@@ -144,7 +152,8 @@ impl Session {
         let mut expressions = false;
         for insert in inserts {
             let base = Base { window: &nothing, references: &references };
-            expressions |= self.inspect_insert(insert, asking, base, &mut own, outcome);
+            let planned = self.planned(insert, asking.supply.text, asking.supply.options);
+            expressions |= self.inspect_insert(insert, &planned, asking, base, &mut own, outcome);
             references.take_over(&mut own.references);
         }
         self.window = own.window;
@@ -162,13 +171,13 @@ impl Session {
     pub(super) fn inspect_insert(
         &mut self,
         insert: &Insert,
+        planned: &Result<Option<Arc<Planned>>, &'static str>,
         asking: Asking<'_>,
         base: Base<'_>,
         own: &mut Own,
         outcome: &mut Outcome,
     ) -> bool {
-        let live = !(base.window.is_empty() && own.window.is_empty() && base.references.is_empty());
-        let planned = match self.planned(insert, asking.supply, live) {
+        let planned = match planned {
             Ok(Some(planned)) => planned,
             Ok(None) => return true,
             Err(reason) => {
@@ -178,15 +187,18 @@ impl Session {
         };
         let nothing = Window::default();
         let mut discarded = Own::default();
-        let (mut planned, mut asking, mut base, mut own) = (planned, asking, base, own);
+        let (mut asking, mut base, mut own) = (asking, base, own);
+        let nothing_live = base.window.is_empty() && own.window.is_empty() && base.references.is_empty();
+        if planned.plan.keys.is_empty() && nothing_live {
+            // The table only refers to others, and there is nothing to refer to.
+            return true;
+        }
         if let Some(conflict) = &insert.conflict {
             // The statement says itself what a conflict means, and its rows are not remembered. Only that one
             // row is proposed twice for an update is told: Postgres refuses that with 21000.
             self.around.counters.uninspected_total.increment(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
-            if *conflict == Conflict::Nothing {
-                planned.plan.keys.clear();
-            }
+            asking.ignores_keys = *conflict == Conflict::Nothing;
             (base.window, own) = (&nothing, &mut discarded);
         }
         let carrier = carrier(&insert.source);
@@ -194,7 +206,7 @@ impl Session {
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
         let returns = insert.returning.is_some();
-        let mut read = RowsSeen { session: self, planned: &planned, asking, base, own, outcome, returns, carrier };
+        let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
         let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
@@ -213,8 +225,8 @@ impl Session {
         expressions
     }
 
-    /// The plan for an INSERT; `None` if the table has no key to protect.
-    fn planned(&self, insert: &Insert, supply: Supply<'_>, live: bool) -> Result<Option<Planned>, &'static str> {
+    /// The plan for an INSERT; `None` if the table has no key to protect, and refers to none.
+    fn planned(&self, insert: &Insert, text: &[u8], options: Options) -> Result<Option<Arc<Planned>>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
@@ -224,18 +236,17 @@ impl Session {
             return Ok(None);
         }
         let columns = insert.columns.as_deref();
-        let width = if columns.is_none() { rows::width(&insert.source, supply.text, supply.options) } else { None };
-        self.plan(&table, columns, width, insert.overriding_user, live)
+        let width = if columns.is_none() { rows::width(&insert.source, text, options) } else { None };
+        Ok(self.plan(&table, columns, width, insert.overriding_user)?.map(Arc::new))
     }
 
-    /// The plan for rows of a table with this column list. Where keys are `live`, references to them matter.
+    /// The plan for rows of a table with this column list.
     pub(super) fn plan(
         &self,
         table: &Arc<Table>,
         columns: Option<&[String]>,
         width: Option<usize>,
         identity_ignored: bool,
-        live: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
         if policy.protect == Protect::Never {
@@ -243,7 +254,7 @@ impl Session {
         }
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
         let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
-        if plan.keys.is_empty() && (plan.references.is_empty() || !live) {
+        if plan.keys.is_empty() && plan.references.is_empty() {
             return Ok(None);
         }
         let volatile = plan
@@ -251,8 +262,7 @@ impl Session {
             .iter()
             .map(|&column| table.columns.get(column).is_some_and(|column| policy.is_volatile(&column.name) || column.identity))
             .collect();
-        let mode = self.mode(policy.mode);
-        Ok(Some(Planned { plan, policy, mode, volatile }))
+        Ok(Some(Planned { plan, policy, volatile }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -274,11 +284,15 @@ impl Session {
         }
         let statement = self.transaction.statement().saturating_add(1);
         let suspended = self.suspended().or(suspended);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended };
+        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: &window, references: &references };
-        for insert in prepared.statement.inserts().unwrap_or_default() {
-            self.inspect_insert(insert, asking, base, claims, outcome);
+        let inserts = prepared.statement.inserts().unwrap_or_default();
+        let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
+            inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
+        });
+        for (insert, planned) in inserts.iter().zip(plans.iter()) {
+            self.inspect_insert(insert, planned, asking, base, claims, outcome);
         }
         self.window = window;
         self.references = references;
@@ -312,12 +326,13 @@ pub(super) struct RowsSeen<'a> {
 impl RowsSeen<'_> {
     /// Decides one row; facts and edits go into the outcome.
     pub fn row(&mut self, row: u32, slots: &[Slot<'_>]) {
-        let Planned { plan, policy, mode, volatile } = self.planned;
+        let Planned { plan, policy, volatile } = self.planned;
         let session = &mut *self.session;
         let at = Circumstances {
             plan,
             policy,
-            mode: *mode,
+            mode: session.mode(policy.mode),
+            ignores_keys: self.asking.ignores_keys,
             statement: self.asking.statement,
             guard: self.asking.guard,
             suspended: self.asking.suspended,

@@ -183,6 +183,10 @@ pub struct Session {
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
+    /// Another session has changed the schema since the snapshot was taken.
+    outdated: bool,
+    /// Rises whenever plans made before no longer hold.
+    epoch: u64,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
     literals: Literals,
@@ -253,6 +257,8 @@ impl Session {
             around,
             catalog: None,
             schema: Schema::default(),
+            outdated: false,
+            epoch: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
             literals: Literals::default(),

@@ -1,7 +1,7 @@
 //! What is kept of a prepared statement and of a portal.
 
 use super::execute::is_opaque;
-use super::inspect::Own;
+use super::inspect::{Own, Planned};
 use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
@@ -12,7 +12,7 @@ use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A statement that was parsed: its facts, and its text where that is still needed.
@@ -28,9 +28,17 @@ pub struct Prepared {
     pub shared: Vec<u16>,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Vec<Name>,
+    /// A plan for each INSERT, with the epoch in which they were made.
+    plans: Mutex<Option<(Epoch, Plans)>>,
     /// Literal keys of the text have been inserted once.
     executed: AtomicBool,
 }
+
+/// Session's epoch, version of its scope, and whether that is in doubt: plans hold while all stay.
+pub type Epoch = (u64, u64, bool);
+
+/// One plan an INSERT; none if the table has no key to protect, an error if the INSERT is not inspected.
+pub type Plans = Arc<[Result<Option<Arc<Planned>>, &'static str>]>;
 
 impl Prepared {
     /// Reads the facts of one statement in `text`. `mentions` are the names in it that may stand for something
@@ -48,6 +56,7 @@ impl Prepared {
             types,
             shared: Vec::new(),
             mentions,
+            plans: Mutex::default(),
             executed: AtomicBool::new(false),
             statement,
         };
@@ -70,7 +79,21 @@ impl Prepared {
             types: Vec::new(),
             shared: Vec::new(),
             mentions: Vec::new(),
+            plans: Mutex::default(),
             executed: AtomicBool::new(false),
+        }
+    }
+
+    /// The plans of this epoch, made by `make` if there are none yet.
+    pub fn plans(&self, epoch: Epoch, make: impl FnOnce() -> Plans) -> Plans {
+        let mut kept = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((made, plans)) if *made == epoch => Arc::clone(plans),
+            _ => {
+                let plans = make();
+                *kept = Some((epoch, Arc::clone(&plans)));
+                plans
+            }
         }
     }
 

@@ -137,6 +137,7 @@ impl Session {
         match name {
             b"application_name" => {
                 let application = String::from_utf8_lossy(value);
+                self.epoch += 1;
                 self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
             }
             _ => self.literals.report(name, value),

@@ -9,13 +9,15 @@ use std::collections::HashSet;
 pub struct SessionScope {
     current: Scope,
     path: Tracked<Path>,
+    /// Rises whenever a name may have come to mean another table.
+    version: u64,
 }
 
 impl Default for SessionScope {
     /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
     fn default() -> Self {
         let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
-        Self { current, path: Tracked::new(Path::Unknown) }
+        Self { current, path: Tracked::new(Path::Unknown), version: 0 }
     }
 }
 
@@ -23,6 +25,12 @@ impl SessionScope {
     #[must_use]
     pub fn current(&self) -> &Scope {
         &self.current
+    }
+
+    /// Rises whenever a name may have come to mean another table.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
@@ -47,12 +55,21 @@ impl SessionScope {
     pub fn forget(&mut self, statement: u32) {
         self.forget_path(statement);
         self.current.temporary = Temporary::Unknown;
+        self.version += 1;
     }
 
     /// Some changes did not happen, nor does anybody know which transaction they belonged to.
     pub fn doubt(&mut self) {
         self.path.learn(Path::Unknown);
         self.current = Scope::unknown();
+        self.version += 1;
+    }
+
+    /// The path may have come to lead elsewhere; outside a transaction.
+    pub fn ask_again(&mut self) {
+        self.path.learn(Path::Unknown);
+        self.current.path = Path::Unknown;
+        self.version += 1;
     }
 
     /// The same scope in which nothing is known of the path.
@@ -65,12 +82,14 @@ impl SessionScope {
     pub fn forget_temporary(&mut self) {
         if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {
             self.current.temporary = Temporary::Unknown;
+            self.version += 1;
         }
     }
 
     pub fn create_temporary(&mut self, name: &str) {
         if let Temporary::Known(names) = &mut self.current.temporary {
             names.insert(name.to_owned());
+            self.version += 1;
         }
     }
 
@@ -78,6 +97,7 @@ impl SessionScope {
     pub fn learn(&mut self, scope: Scope) {
         self.path.learn(scope.path.clone());
         self.current = scope;
+        self.version += 1;
     }
 
     /// Some of the transaction's changes of the path may have been undone.
@@ -104,6 +124,7 @@ impl SessionScope {
         change(&mut self.path);
         if self.current.path != *self.path.current() {
             self.current.path = self.path.current().clone();
+            self.version += 1;
         }
     }
 }

@@ -100,15 +100,18 @@ impl Session {
             }
             _ if statement.inserts().is_some() => {
                 let ordinal = self.statement_boundary();
-                if let Some(reason) = self.literals.obstacle() {
+                let obstacle = self.copy.is_some().then_some("statements behind a COPY in one Query");
+                if let Some(reason) = self.literals.obstacle().or(obstacle) {
                     self.around.counters.uninspected_total.increment(reason);
-                } else if self.copy.is_some() {
-                    self.around.counters.uninspected_total.increment("statements behind a COPY in one Query");
-                } else {
-                    self.freed_within(statement);
-                    self.inspect_text(statement, supply, range.clone(), ordinal, outcome);
+                    return self.after(statement, text, range, ordinal);
                 }
-                self.after(statement, text, range, ordinal)
+                self.freed_within(statement);
+                // Rows of plain values call nothing.
+                if self.inspect_text(statement, supply, range.clone(), ordinal, outcome) {
+                    self.after(statement, text, range, ordinal)
+                } else {
+                    self.apply(statement, ordinal)
+                }
             }
             _ => {
                 let ordinal = if matches!(statement, Statement::Begin) { 0 } else { self.statement_boundary() };

@@ -10,59 +10,31 @@ const THREE: &[&str] = &["K|a", "L|b", "U|c"];
 
 /// The rows K a, L b, K c: a COPY statement and its data.
 fn forms() -> Vec<(&'static str, Vec<u8>)> {
-    let [(_, k), (_, l), _] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), (_, l), _] = LETTERS else { panic!("three letters") };
     let text = |line: &str| line.replace('K', k).replace('L', l).into_bytes();
     vec![
         ("COPY ev(id,v) FROM STDIN", text("K\ta\nL\tb\nK\tc\n")),
         ("COPY ev(id,v) FROM STDIN", text("K\ta\nL\tb\nK\tc\n\\.\n")),
-        (
-            "COPY ev(v,id) FROM STDIN (DELIMITER '|')",
-            text("a|K\r\nb|L\r\nc|K"),
-        ),
-        (
-            "COPY public.ev(id,v) FROM STDIN (FORMAT csv)",
-            text("K,a\n\"L\",b\n\"K\",\"c\"\n"),
-        ),
-        (
-            "COPY ev(id,v) FROM STDIN WITH (FORMAT csv, HEADER)",
-            text("id,v\n{K},a\n\"{L}\",\"b\"\n{K},c\n"),
-        ),
-        (
-            "COPY ev(id,v) FROM STDIN (FORMAT binary)",
-            binary(&[(k, "a"), (l, "b"), (k, "c")]),
-        ),
+        ("COPY ev(v,id) FROM STDIN (DELIMITER '|')", text("a|K\r\nb|L\r\nc|K")),
+        ("COPY public.ev(id,v) FROM STDIN (FORMAT csv)", text("K,a\n\"L\",b\n\"K\",\"c\"\n")),
+        ("COPY ev(id,v) FROM STDIN WITH (FORMAT csv, HEADER)", text("id,v\n{K},a\n\"{L}\",\"b\"\n{K},c\n")),
+        ("COPY ev(id,v) FROM STDIN (FORMAT binary)", binary(&[(k, "a"), (l, "b"), (k, "c")])),
     ]
 }
 
 /// COPY's binary format.
 fn binary(rows: &[(&str, &str)]) -> Vec<u8> {
-    let field = |bytes: &[u8]| {
-        [
-            &u32::try_from(bytes.len()).expect("short").to_be_bytes()[..],
-            bytes,
-        ]
-        .concat()
-    };
-    let row = |(key, v): &(&str, &str)| {
-        [vec![0, 2], field(&sixteen_bytes(key)), field(v.as_bytes())].concat()
-    };
+    let field =
+        |bytes: &[u8]| [&u32::try_from(bytes.len()).expect("short").to_be_bytes()[..], bytes].concat();
+    let row =
+        |(key, v): &(&str, &str)| [vec![0, 2], field(&sixteen_bytes(key)), field(v.as_bytes())].concat();
     let header = [&b"PGCOPY\n\xff\r\n\0"[..], &[0; 8]].concat();
-    [
-        header,
-        rows.iter().flat_map(row).collect(),
-        vec![0xff, 0xff],
-    ]
-    .concat()
+    [header, rows.iter().flat_map(row).collect(), vec![0xff, 0xff]].concat()
 }
 
 /// The messages of a COPY by simple Query, its data in these pieces.
 fn simple(sql: &str, pieces: &[&[u8]]) -> Vec<u8> {
-    let data: Vec<u8> = pieces
-        .iter()
-        .flat_map(|piece| message::copy_data(piece))
-        .collect();
+    let data: Vec<u8> = pieces.iter().flat_map(|piece| message::copy_data(piece)).collect();
     [message::query(sql), data, message::copy_done()].concat()
 }
 
@@ -115,14 +87,8 @@ fn a_copy_that_fails_stores_nothing() {
         let database = Database::fresh(EV);
         let proxy = Proxy::before(&database);
         let mut client = proxy.connect();
-        client.send(
-            &[
-                message::query(sql),
-                message::copy_data(&data),
-                message::copy_fail("no more"),
-            ]
-            .concat(),
-        );
+        client
+            .send(&[message::query(sql), message::copy_data(&data), message::copy_fail("no more")].concat());
         assert_eq!(wire::outcomes(&client.until_ready(1)), ["!57014"], "{sql}");
         assert_eq!(client.rows("SELECT count(*) FROM ev"), ["0"]);
         expect::expect_rekeyed(expect::NONE_SURVIVES, &proxy);
@@ -144,11 +110,7 @@ fn a_copy_may_go_through_the_extended_protocol() {
             message::query("SELECT 1"),
         ]
         .concat();
-        assert_eq!(
-            wire::outcomes(&proxy.connect().converse(&bytes, 2)),
-            ["COPY 3", "SELECT 1"],
-            "{sql}"
-        );
+        assert_eq!(wire::outcomes(&proxy.connect().converse(&bytes, 2)), ["COPY 3", "SELECT 1"], "{sql}");
         expect::expect_rows(THREE, &database.stored(STORED));
         expect::expect_rekeyed(&["1.3<1.1 committed"], &proxy);
     }
@@ -156,53 +118,35 @@ fn a_copy_may_go_through_the_extended_protocol() {
 
 #[test]
 fn a_copy_and_an_insert_share_keys() {
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
     for (sql, data) in forms() {
         let database = Database::fresh(EV);
         let proxy = Proxy::before(&database);
         let insert = [
-            message::extended(
-                "INSERT INTO ev(id,v) VALUES ($1,$2)",
-                &[text(k), text("first")],
-            ),
+            message::extended("INSERT INTO ev(id,v) VALUES ($1,$2)", &[text(k), text("first")]),
             message::sync(),
         ]
         .concat();
-        let bytes = [
-            message::query("BEGIN"),
-            insert,
-            simple(sql, &[&data]),
-            message::query("COMMIT"),
-        ]
-        .concat();
+        let bytes =
+            [message::query("BEGIN"), insert, simple(sql, &[&data]), message::query("COMMIT")].concat();
         assert_eq!(
             wire::outcomes(&proxy.connect().converse(&bytes, 4)),
             ["BEGIN", "INSERT 0 1", "COPY 3", "COMMIT"],
             "{sql}"
         );
-        expect::expect_rows(
-            &["K|first", "U1|a", "L|b", "U2|c"],
-            &database.stored(STORED),
-        );
+        expect::expect_rows(&["K|first", "U1|a", "L|b", "U2|c"], &database.stored(STORED));
         expect::expect_rekeyed(&["2.1<1.1 committed", "2.3<1.1 committed"], &proxy);
     }
 }
 
 #[test]
 fn copies_that_skip_rows_are_forwarded() {
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
     let mut client: Wire = proxy.connect();
     let data = format!("{k}\ta\n{k}\tb\n");
-    client.send(&simple(
-        "COPY ev(id,v) FROM STDIN WHERE v = 'a'",
-        &[data.as_bytes()],
-    ));
+    client.send(&simple("COPY ev(id,v) FROM STDIN WHERE v = 'a'", &[data.as_bytes()]));
     assert_eq!(wire::outcomes(&client.until_ready(1)), ["COPY 1"]);
     expect::expect_rows(&["K|a"], &database.stored(STORED));
     expect::expect_rekeyed(&[], &proxy);

@@ -60,17 +60,11 @@ pub fn corpus() -> Vec<(&'static str, Talk)> {
                 "SELECT repeat('y', 3000000)",
             ]),
         ),
-        (
-            "a large statement",
-            one_by_one(&[&format!("SELECT length('{}')", "z".repeat(1 << 20))]),
-        ),
+        ("a large statement", one_by_one(&[&format!("SELECT length('{}')", "z".repeat(1 << 20))])),
         ("copy in", copy_in()),
         (
             "a query in the middle of a copy",
-            vec![
-                (message::query("COPY n FROM STDIN"), "G"),
-                (message::query("SELECT 1"), ""),
-            ],
+            vec![(message::query("COPY n FROM STDIN"), "G"), (message::query("SELECT 1"), "")],
         ),
         (
             "copy out",
@@ -82,12 +76,7 @@ pub fn corpus() -> Vec<(&'static str, Talk)> {
         ),
         (
             "notifications",
-            one_by_one(&[
-                "LISTEN c",
-                "NOTIFY c, 'hello'",
-                "BEGIN; NOTIFY c; COMMIT",
-                "UNLISTEN *",
-            ]),
+            one_by_one(&["LISTEN c", "NOTIFY c, 'hello'", "BEGIN; NOTIFY c; COMMIT", "UNLISTEN *"]),
         ),
         (
             "a function call",
@@ -99,10 +88,7 @@ pub fn corpus() -> Vec<(&'static str, Talk)> {
         ("parameters", parameters()),
         ("portals", portals()),
         ("named statements", named_statements()),
-        (
-            "a pipeline with an error",
-            vec![sends(&pipeline_with_an_error(), "ZZZ")],
-        ),
+        ("a pipeline with an error", vec![sends(&pipeline_with_an_error(), "ZZZ")]),
         (
             "flush",
             vec![
@@ -120,13 +106,7 @@ pub fn corpus() -> Vec<(&'static str, Talk)> {
         (
             "a query inside a pipeline",
             vec![
-                sends(
-                    &[
-                        message::extended("SELECT 1", &[]),
-                        message::query("SELECT 2"),
-                    ],
-                    "Z",
-                ),
+                sends(&[message::extended("SELECT 1", &[]), message::query("SELECT 2")], "Z"),
                 q("SELECT 3"),
             ],
         ),
@@ -134,10 +114,7 @@ pub fn corpus() -> Vec<(&'static str, Talk)> {
             "a query inside a transaction of a pipeline",
             vec![
                 sends(
-                    &[
-                        message::extended("INSERT INTO n VALUES (50)", &[]),
-                        message::query("SELECT 1/0"),
-                    ],
+                    &[message::extended("INSERT INTO n VALUES (50)", &[]), message::query("SELECT 1/0")],
                     "Z",
                 ),
                 q("SELECT count(*) FROM n"),
@@ -276,50 +253,24 @@ pub const PREPARED: &[&str] = &[
 ];
 
 fn copy_in() -> Talk {
-    let rows =
-        b"11111111-1111-4111-8111-bbbbbbbbbbbb\ta\n11111111-1111-4111-8111-cccccccccccc\t\\N\n";
+    let rows = b"11111111-1111-4111-8111-bbbbbbbbbbbb\ta\n11111111-1111-4111-8111-cccccccccccc\t\\N\n";
     let copy = |sql: &str| (message::query(sql), "G");
     vec![
         copy("COPY ev (id, v) FROM STDIN"),
-        sends(
-            &[
-                message::copy_data(&rows[..50]),
-                message::copy_data(&rows[50..]),
-                message::copy_done(),
-            ],
-            "Z",
-        ),
+        sends(&[message::copy_data(&rows[..50]), message::copy_data(&rows[50..]), message::copy_done()], "Z"),
         copy("COPY ev (id, v) FROM STDIN"),
-        sends(
-            &[
-                message::copy_data(&rows[..50]),
-                message::copy_fail("changed my mind"),
-            ],
-            "Z",
-        ),
+        sends(&[message::copy_data(&rows[..50]), message::copy_fail("changed my mind")], "Z"),
         copy("COPY ev (id, v) FROM STDIN"),
         sends(&[message::copy_data(rows), message::copy_done()], "Z"),
         copy("COPY n FROM STDIN (FORMAT csv)"),
         sends(
-            &[
-                message::copy_data(b"30,a\nx,b\n31,c\n"),
-                message::copy_data(b"32,d\n"),
-                message::copy_done(),
-            ],
+            &[message::copy_data(b"30,a\nx,b\n31,c\n"), message::copy_data(b"32,d\n"), message::copy_done()],
             "Z",
         ),
         q("COPY n FROM STDIN (FORMAT nothing)"),
+        sends(&[message::extended("COPY n FROM STDIN", &[]), message::sync()], "G"),
         sends(
-            &[message::extended("COPY n FROM STDIN", &[]), message::sync()],
-            "G",
-        ),
-        sends(
-            &[
-                message::flush(),
-                message::copy_data(b"33\te\n"),
-                message::copy_done(),
-                message::sync(),
-            ],
+            &[message::flush(), message::copy_data(b"33\te\n"), message::copy_done(), message::sync()],
             "Z",
         ),
         q("TABLE n"),
@@ -331,15 +282,9 @@ fn parameters() -> Talk {
     vec![
         x("SELECT $1::text, $2::int", &[text("a"), Value::Null]),
         x("SELECT $1::int4", &[Value::Binary(vec![0, 0, 0, 9])]),
-        x(
-            "INSERT INTO ev VALUES ($1,$2,$3)",
-            &[key.clone(), text("v"), Value::Null],
-        ),
+        x("INSERT INTO ev VALUES ($1,$2,$3)", &[key.clone(), text("v"), Value::Null]),
         x("INSERT INTO ev VALUES ($1,$2)", &[key, text("v")]),
-        x(
-            "INSERT INTO ev VALUES ($1)",
-            &[Value::Binary(vec![1, 2, 3])],
-        ),
+        x("INSERT INTO ev VALUES ($1)", &[Value::Binary(vec![1, 2, 3])]),
         x("INSERT INTO ev VALUES ($1)", &[text("1"), text("too many")]),
         x("INSERT INTO ev VALUES ($2)", &[text("1")]),
         x("SELECT $1", &[Value::Null]),
@@ -359,12 +304,7 @@ fn portals() -> Talk {
             "12s",
         ),
         sends(
-            &[
-                message::execute("p", 3),
-                message::execute("p", 3),
-                message::close(b'P', "p"),
-                message::sync(),
-            ],
+            &[message::execute("p", 3), message::execute("p", 3), message::close(b'P', "p"), message::sync()],
             "Z",
         ),
         sends(&[message::execute("gone", 0), message::sync()], "Z"),
@@ -378,24 +318,13 @@ fn portals() -> Talk {
             ],
             "Z",
         ),
-        sends(
-            &[
-                message::describe(b'P', "kept"),
-                message::execute("kept", 0),
-                message::sync(),
-            ],
-            "Z",
-        ),
+        sends(&[message::describe(b'P', "kept"), message::execute("kept", 0), message::sync()], "Z"),
         q("COMMIT"),
     ]
 }
 
 fn named_statements() -> Talk {
-    let bound = [
-        message::bind("", "a", &[text("1")]),
-        message::execute("", 0),
-    ]
-    .concat();
+    let bound = [message::bind("", "a", &[text("1")]), message::execute("", 0)].concat();
     vec![
         sends(
             &[
@@ -406,14 +335,8 @@ fn named_statements() -> Talk {
             "Z",
         ),
         sends(&[bound.clone(), bound.clone(), message::sync()], "Z"),
-        sends(
-            &[message::parse("a", "SELECT 2", &[]), message::sync()],
-            "Z",
-        ),
-        sends(
-            &[message::close(b'S', "a"), bound.clone(), message::sync()],
-            "Z",
-        ),
+        sends(&[message::parse("a", "SELECT 2", &[]), message::sync()], "Z"),
+        sends(&[message::close(b'S', "a"), bound.clone(), message::sync()], "Z"),
         sends(
             &[
                 message::parse("", "", &[]),
@@ -423,10 +346,7 @@ fn named_statements() -> Talk {
             ],
             "Z",
         ),
-        sends(
-            &[message::parse("a", "SELECT 3", &[]), message::sync()],
-            "Z",
-        ),
+        sends(&[message::parse("a", "SELECT 3", &[]), message::sync()], "Z"),
         q("DISCARD ALL"),
         sends(&[bound, message::sync()], "Z"),
     ]

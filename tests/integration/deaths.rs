@@ -20,17 +20,12 @@ fn kill(pid: &str) {
 }
 
 fn assert_says_08(replies: &[Reply], upstream: SocketAddr) {
-    let error = replies
-        .iter()
-        .find(|reply| reply.tag == b'E')
-        .unwrap_or_else(|| panic!("no error in {replies:?}"));
+    let error =
+        replies.iter().find(|reply| reply.tag == b'E').unwrap_or_else(|| panic!("no error in {replies:?}"));
     assert_eq!(error.field(b'S').as_deref(), Some("FATAL"));
     assert_eq!(error.field(b'C').expect("a SQLSTATE").get(..2), Some("08"));
     let message = error.field(b'M').expect("a message");
-    assert!(
-        message.contains(&upstream.to_string()),
-        "{message:?} does not name {upstream}"
-    );
+    assert!(message.contains(&upstream.to_string()), "{message:?} does not name {upstream}");
 }
 
 #[test]
@@ -52,11 +47,7 @@ fn a_backend_that_is_ended_ends_its_client_alone() {
     client.send(&message::query("SELECT pg_sleep(60)"));
     database.run(&format!("SELECT pg_terminate_backend({pid})"));
     let last = client.until_end();
-    assert_eq!(
-        wire::outcomes(&last),
-        ["!57P01"],
-        "the server's last word is relayed"
-    );
+    assert_eq!(wire::outcomes(&last), ["!57P01"], "the server's last word is relayed");
     assert_sound(&mut proxy, "after one backend ended");
 }
 
@@ -67,21 +58,13 @@ fn a_server_that_dies_in_the_middle_of_a_result_is_survived() {
     let mut proxy = Proxy::before(&database);
     let mut client = proxy.connect();
     let pid = client.rows("SELECT pg_backend_pid()")[0].clone();
-    client.run(&format!(
-        "BEGIN; INSERT INTO ev(id,v) VALUES ('{KEY}','a'),('{KEY}','b')"
-    ));
-    client.send(&message::query(
-        "SELECT repeat('x', 1000) FROM generate_series(1, 10000000)",
-    ));
+    client.run(&format!("BEGIN; INSERT INTO ev(id,v) VALUES ('{KEY}','a'),('{KEY}','b')"));
+    client.send(&message::query("SELECT repeat('x', 1000) FROM generate_series(1, 10000000)"));
     assert!(client.reply().is_ok(), "the result has begun");
     kill(&pid);
     let rows = client.until_end();
     assert!(rows.len() < 10_000_000, "the result ended early");
-    let fates: Vec<_> = proxy
-        .settled_journal()
-        .iter()
-        .map(|record| record["fate"].clone())
-        .collect();
+    let fates: Vec<_> = proxy.settled_journal().iter().map(|record| record["fate"].clone()).collect();
     assert_eq!(fates, ["rolled_back"]);
     // The killed backend stays listed until the server has started over.
     let listed = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
@@ -102,18 +85,14 @@ fn a_commit_whose_answer_is_lost_has_no_known_fate() {
     let proxy = Proxy::before(&database);
     let mut client = proxy.connect();
     let pid = client.rows("SELECT pg_backend_pid()")[0].clone();
-    client.run(&format!("BEGIN; INSERT INTO slow_table VALUES (1); INSERT INTO ev(id,v) VALUES ('{KEY}','a'),('{KEY}','b')"));
+    client.run(&format!(
+        "BEGIN; INSERT INTO slow_table VALUES (1); INSERT INTO ev(id,v) VALUES ('{KEY}','a'),('{KEY}','b')"
+    ));
     client.send(&message::query("COMMIT"));
-    let waits = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'PgSleep'"
-    );
+    let waits = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'PgSleep'");
     assert!(eventually(|| database.stored(&waits) == ["1"]));
     kill(&pid);
     client.until_end();
-    let fates: Vec<_> = proxy
-        .settled_journal()
-        .iter()
-        .map(|record| record["fate"].clone())
-        .collect();
+    let fates: Vec<_> = proxy.settled_journal().iter().map(|record| record["fate"].clone()).collect();
     assert_eq!(fates, ["unknown"]);
 }

@@ -24,25 +24,14 @@ fn literals_are_left_alone_where_bytes_may_mean_something_else() {
         let proxy = Proxy::before(database);
         let mut client = proxy.connect();
         client.run(setting);
-        assert_eq!(
-            wire::outcomes(&client.query(&insert)),
-            [outcome],
-            "{setting}"
-        );
+        assert_eq!(wire::outcomes(&client.query(&insert)), [outcome], "{setting}");
         // Pipelined, the setting counts from its place in the stream.
         let mut client = proxy.connect();
         client.send(
-            &[
-                message::query("TRUNCATE ev"),
-                message::query(setting),
-                message::query(&insert),
-            ]
-            .concat(),
+            &[message::query("TRUNCATE ev"), message::query(setting), message::query(&insert)].concat(),
         );
         assert_eq!(
-            wire::outcomes(&client.until_ready(3))
-                .last()
-                .map(String::as_str),
+            wire::outcomes(&client.until_ready(3)).last().map(String::as_str),
             Some(outcome),
             "pipelined {setting}"
         );
@@ -56,17 +45,9 @@ fn binary_keys_are_compared_in_any_encoding() {
     let mut client = proxy.connect();
     client.run("SET client_encoding = 'SJIS'; SET standard_conforming_strings = off");
     let key = message::Value::Binary(expect::sixteen_bytes(KEY));
-    let insert = |v: &str| {
-        message::extended(
-            "INSERT INTO ev(id,v) VALUES ($1,$2)",
-            &[key.clone(), text(v)],
-        )
-    };
+    let insert = |v: &str| message::extended("INSERT INTO ev(id,v) VALUES ($1,$2)", &[key.clone(), text(v)]);
     client.send(&[insert("a"), insert("b"), message::sync()].concat());
-    assert_eq!(
-        wire::outcomes(&client.until_ready(1)),
-        ["INSERT 0 1", "INSERT 0 1"]
-    );
+    assert_eq!(wire::outcomes(&client.until_ready(1)), ["INSERT 0 1", "INSERT 0 1"]);
     expect::expect_rekeyed(&["2.1<1.1 committed"], &proxy);
 }
 
@@ -84,8 +65,5 @@ fn text_that_is_no_utf8_is_relayed_and_compared() {
     .concat();
     let mut client = proxy.connect();
     assert_eq!(wire::outcomes(&client.query(&sql)), ["INSERT 0 2"]);
-    assert_eq!(
-        client.rows("SELECT encode(v::bytea, 'hex') FROM ev ORDER BY ctid"),
-        ["fffe", "e9"]
-    );
+    assert_eq!(client.rows("SELECT encode(v::bytea, 'hex') FROM ev ORDER BY ctid"), ["fffe", "e9"]);
 }

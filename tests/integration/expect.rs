@@ -20,9 +20,7 @@ pub const NONE_SURVIVES: &[&str] = &["none survives"];
 pub fn is_random(key: &str) -> bool {
     let parsed = uuid::Uuid::try_parse(key);
     parsed.is_ok_and(|uuid| {
-        uuid.get_version_num() == 4
-            && uuid.get_variant() == uuid::Variant::RFC4122
-            && uuid.to_string() == key
+        uuid.get_version_num() == 4 && uuid.get_variant() == uuid::Variant::RFC4122 && uuid.to_string() == key
     })
 }
 
@@ -35,10 +33,7 @@ pub fn is_random_without_hyphens(key: &str) -> bool {
 
 /// A key as type uuid sends it.
 pub fn sixteen_bytes(key: &str) -> Vec<u8> {
-    uuid::Uuid::try_parse(key)
-        .expect("scenarios spell keys right")
-        .as_bytes()
-        .to_vec()
+    uuid::Uuid::try_parse(key).expect("scenarios spell keys right").as_bytes().to_vec()
 }
 
 /// A key as type text sends it.
@@ -53,16 +48,10 @@ pub fn expect_rekeyed(expected: &[&str], proxy: &Proxy) {
 
 pub fn expect_rekeyed_at(place: &str, expected: &[&str], proxy: &Proxy) {
     let records = proxy.settled_journal();
-    let rekeyed: Vec<String> = records
-        .iter()
-        .filter(|record| record["action"] == "rekeyed")
-        .map(outline)
-        .collect();
+    let rekeyed: Vec<String> =
+        records.iter().filter(|record| record["action"] == "rekeyed").map(outline).collect();
     if expected == NONE_SURVIVES {
-        assert!(
-            rekeyed.iter().all(|one| one.ends_with(" rolled_back")),
-            "{place}: {records:#?}"
-        );
+        assert!(rekeyed.iter().all(|one| one.ends_with(" rolled_back")), "{place}: {records:#?}");
     } else {
         assert_eq!(rekeyed, expected, "{place}: {records:#?}");
     }
@@ -71,22 +60,12 @@ pub fn expect_rekeyed_at(place: &str, expected: &[&str], proxy: &Proxy) {
 /// A record as scenarios write it: `statement.row<statement.row fate`.
 fn outline(record: &Json) -> String {
     let place = |of: &Json| format!("{}.{}", of["statement"], of["row"]);
-    format!(
-        "{}<{} {}",
-        place(record),
-        place(&record["first"]),
-        record["fate"].as_str().unwrap_or("no fate")
-    )
+    format!("{}<{} {}", place(record), place(&record["first"]), record["fate"].as_str().unwrap_or("no fate"))
 }
 
 /// The rows must be these, in the form of [`Scenario::stored`], with the keys of [`LETTERS`].
 pub fn expect_rows(expected: &[&str], rows: &[String]) {
-    let fit = rows_fit(
-        expected,
-        rows,
-        &LETTERS.iter().copied().collect(),
-        is_random,
-    );
+    let fit = rows_fit(expected, rows, &LETTERS.iter().copied().collect(), is_random);
     assert!(fit, "{rows:#?} instead of {expected:#?}");
 }
 
@@ -102,26 +81,21 @@ pub fn rows_fit(
         let (expected, row): (Vec<&str>, Vec<&str>) =
             (expected.split('|').collect(), row.split('|').collect());
         expected.len() == row.len()
-            && expected
-                .into_iter()
-                .zip(row)
-                .all(|(expected, actual)| match known.get(expected) {
-                    Some(key) => actual == *key,
-                    None if is_fresh_name(expected) => {
-                        *drawn.entry(expected).or_insert(actual) == actual && fresh(actual)
-                    }
-                    None => expected == actual,
-                })
+            && expected.into_iter().zip(row).all(|(expected, actual)| match known.get(expected) {
+                Some(key) => actual == *key,
+                None if is_fresh_name(expected) => {
+                    *drawn.entry(expected).or_insert(actual) == actual && fresh(actual)
+                }
+                None => expected == actual,
+            })
     });
     let distinct: BTreeSet<&str> = drawn.values().copied().collect();
-    let all_new =
-        distinct.len() == drawn.len() && known.values().all(|key| !distinct.contains(key));
+    let all_new = distinct.len() == drawn.len() && known.values().all(|key| !distinct.contains(key));
     fit && all_new && expected.len() == rows.len()
 }
 
 fn is_fresh_name(name: &str) -> bool {
-    name.strip_prefix('U')
-        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+    name.strip_prefix('U').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[test]
@@ -144,15 +118,7 @@ fn rows_fit_only_where_fresh_keys_are_fresh() {
     ];
     let known = LETTERS.iter().copied().collect();
     for (expected, keys, fits) in cases {
-        let rows: Vec<String> = keys
-            .iter()
-            .zip(["a", "b"])
-            .map(|(key, v)| format!("{key}|{v}"))
-            .collect();
-        assert_eq!(
-            rows_fit(expected, &rows, &known, is_random),
-            *fits,
-            "{expected:?} {rows:?}"
-        );
+        let rows: Vec<String> = keys.iter().zip(["a", "b"]).map(|(key, v)| format!("{key}|{v}")).collect();
+        assert_eq!(rows_fit(expected, &rows, &known, is_random), *fits, "{expected:?} {rows:?}");
     }
 }

@@ -67,10 +67,7 @@ fn on_conflict_means_what_it_says() {
         Scenario {
             name: "T06 DO NOTHING on another column",
             tables: "CREATE TABLE t (id uuid PRIMARY KEY, k text UNIQUE)",
-            steps: &[(
-                "INSERT INTO t VALUES ({K},'a'),({K},'b') ON CONFLICT (k) DO NOTHING",
-                "!23505",
-            )],
+            steps: &[("INSERT INTO t VALUES ({K},'a'),({K},'b') ON CONFLICT (k) DO NOTHING", "!23505")],
             stored: ("SELECT * FROM t", &[]),
             bare: "23505",
             ..PLAIN
@@ -129,11 +126,7 @@ fn a_freed_key_may_be_used_again() {
     let cases = [
         ("DELETE FROM ev WHERE v='a'", "DELETE 1", &["K|b"][..]),
         ("DELETE FROM ev WHERE id={K}", "DELETE 1", &["K|b"]),
-        (
-            "UPDATE ev SET id={M} WHERE v='a'",
-            "UPDATE 1",
-            &["M|a", "K|b"],
-        ),
+        ("UPDATE ev SET id={M} WHERE v='a'", "UPDATE 1", &["M|a", "K|b"]),
         ("TRUNCATE ev", "TRUNCATE TABLE", &["K|b"]),
         ("DO $$BEGIN DELETE FROM ev; END$$", "DO", &["K|b"]),
         (
@@ -144,16 +137,11 @@ fn a_freed_key_may_be_used_again() {
         ("SELECT empty_ev()", "SELECT 1", &["K|b"]),
         ("CALL empty_ev_by_call()", "CALL", &["K|b"]),
     ];
-    let routines =
-        "CREATE FUNCTION empty_ev() RETURNS void LANGUAGE sql VOLATILE AS 'DELETE FROM ev';
+    let routines = "CREATE FUNCTION empty_ev() RETURNS void LANGUAGE sql VOLATILE AS 'DELETE FROM ev';
                     CREATE PROCEDURE empty_ev_by_call() LANGUAGE sql AS 'DELETE FROM ev'";
     let tables = format!("{EV}; {routines}");
     for (freeing, tag, rows) in cases {
-        let protocols = if tag == "SELECT 1" {
-            ONE_BY_ONE
-        } else {
-            PLAIN.protocols
-        };
+        let protocols = if tag == "SELECT 1" { ONE_BY_ONE } else { PLAIN.protocols };
         play(&[Scenario {
             name: freeing,
             tables: &tables,
@@ -209,11 +197,7 @@ fn what_is_not_a_unique_key_may_repeat() {
         play(&[Scenario {
             name,
             tables,
-            steps: &[
-                ("BEGIN", "BEGIN"),
-                (insert, "INSERT 0 2"),
-                ("COMMIT", "COMMIT"),
-            ],
+            steps: &[("BEGIN", "BEGIN"), (insert, "INSERT 0 2"), ("COMMIT", "COMMIT")],
             stored: ("SELECT * FROM t ORDER BY ctid", rows),
             ..PLAIN
         }]);
@@ -231,10 +215,7 @@ fn tables_do_not_share_keys() {
             ("INSERT INTO derived VALUES ({K})", "INSERT 0 1"),
             ("COMMIT", "COMMIT"),
         ],
-        stored: (
-            "SELECT base.id, derived.id FROM base JOIN derived USING (id)",
-            &["K|K"],
-        ),
+        stored: ("SELECT base.id, derived.id FROM base JOIN derived USING (id)", &["K|K"]),
         ..PLAIN
     }]);
 }
@@ -280,10 +261,7 @@ fn observe_changes_nothing() {
         name: "T01 observed",
         steps: &[
             ("BEGIN", "BEGIN"),
-            (
-                "INSERT INTO ev(id,v) VALUES ({K},'a'),({L},'b'),({K},'c')",
-                "!23505",
-            ),
+            ("INSERT INTO ev(id,v) VALUES ({K},'a'),({L},'b'),({K},'c')", "!23505"),
             ("COMMIT", "ROLLBACK"),
         ],
         stored: ("SELECT id, v FROM ev", &[]),

@@ -14,22 +14,12 @@ use crate::support::{Database, Proxy, Wire, program, wire};
 fn a_record_says_what_was_rewritten() {
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
-    let application = [
-        ("user", "postgres"),
-        ("database", &database.name),
-        ("application_name", "import"),
-    ];
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
+    let application = [("user", "postgres"), ("database", &database.name), ("application_name", "import")];
     let mut client = Wire::connect_with(proxy.address, &application);
-    client.run(&format!(
-        "INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"
-    ));
+    client.run(&format!("INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"));
     let records = proxy.settled_journal();
-    let [record] = &records[..] else {
-        panic!("{records:#?}")
-    };
+    let [record] = &records[..] else { panic!("{records:#?}") };
     let expected = json!({
         "action": "rekeyed", "fate": "committed", "database": database.name, "table": "public.ev", "constraint": "ev_pkey", "column": "id",
         "old": k, "statement": 1, "row": 2, "first": {"statement": 1, "row": 1}, "carrier": "literal", "identical": false,
@@ -38,10 +28,7 @@ fn a_record_says_what_was_rewritten() {
     for (field, value) in expected.as_object().expect("an object") {
         assert_eq!(&record[field], value, "{field} of {record:#}");
     }
-    assert_eq!(
-        database.stored("SELECT id FROM ev WHERE v = 'b'"),
-        [record["new"].as_str().expect("a key")]
-    );
+    assert_eq!(database.stored("SELECT id FROM ev WHERE v = 'b'"), [record["new"].as_str().expect("a key")]);
     for field in ["at", "id", "client", "session"] {
         assert!(!record[field].is_null(), "{field} of {record:#}");
     }
@@ -49,9 +36,7 @@ fn a_record_says_what_was_rewritten() {
 
 #[test]
 fn the_carrier_is_named() {
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
     let database = Database::fresh(EV);
     let parameters = [
         message::extended(
@@ -76,48 +61,23 @@ fn the_carrier_is_named() {
         message::sync(),
     ];
     let copy = |sql: &str, data: String| {
-        [
-            message::query(sql),
-            [message::copy_data(data.as_bytes()), message::copy_done()].concat(),
-        ]
-        .concat()
+        [message::query(sql), [message::copy_data(data.as_bytes()), message::copy_done()].concat()].concat()
     };
     let cases = [
-        (
-            "literal",
-            message::query(format!(
-                "INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"
-            )),
-        ),
+        ("literal", message::query(format!("INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"))),
         ("parameter", parameters.concat()),
         ("array", arrays.concat()),
         ("json", documents.concat()),
-        (
-            "copy_text",
-            copy("COPY ev(id,v) FROM STDIN", format!("{k}\ta\n{k}\tb\n")),
-        ),
-        (
-            "copy_csv",
-            copy(
-                "COPY ev(id,v) FROM STDIN (FORMAT csv)",
-                format!("{k},a\n{k},b\n"),
-            ),
-        ),
+        ("copy_text", copy("COPY ev(id,v) FROM STDIN", format!("{k}\ta\n{k}\tb\n"))),
+        ("copy_csv", copy("COPY ev(id,v) FROM STDIN (FORMAT csv)", format!("{k},a\n{k},b\n"))),
     ];
     for (carrier, bytes) in cases {
         database.run("TRUNCATE ev");
         let proxy = Proxy::before(&database);
         let replies = proxy.connect().converse(&bytes, 1);
-        assert!(
-            !wire::outcomes(&replies)[0].starts_with('!'),
-            "{carrier}: {:?}",
-            wire::outcomes(&replies)
-        );
-        let carriers: Vec<Json> = proxy
-            .settled_journal()
-            .iter()
-            .map(|record| record["carrier"].clone())
-            .collect();
+        assert!(!wire::outcomes(&replies)[0].starts_with('!'), "{carrier}: {:?}", wire::outcomes(&replies));
+        let carriers: Vec<Json> =
+            proxy.settled_journal().iter().map(|record| record["carrier"].clone()).collect();
         assert_eq!(carriers, [carrier]);
     }
 }
@@ -126,17 +86,12 @@ fn the_carrier_is_named() {
 fn equal_rows_are_marked() {
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
-    let [(_, k), (_, l), _] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), (_, l), _] = LETTERS else { panic!("three letters") };
     proxy.connect().run(&format!(
         "INSERT INTO ev VALUES ('{k}','a','s'),('{k}','a','s'),('{l}','a','s'),('{l}','b','s')"
     ));
-    let identical: Vec<Json> = proxy
-        .settled_journal()
-        .iter()
-        .map(|record| record["identical"].clone())
-        .collect();
+    let identical: Vec<Json> =
+        proxy.settled_journal().iter().map(|record| record["identical"].clone()).collect();
     assert_eq!(identical, [true, false]);
 }
 
@@ -144,48 +99,29 @@ fn equal_rows_are_marked() {
 fn a_rewrite_is_on_record_before_the_server_sees_it() {
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
     let mut client = proxy.connect();
     for turn in 1..=50 {
-        client.run(&format!(
-            "BEGIN; INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"
-        ));
+        client.run(&format!("BEGIN; INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"));
         let records = proxy.journal();
         assert_eq!(records.len(), turn, "the reply was here before the record");
         assert_eq!(records[turn - 1]["fate"], "pending");
         client.run("ROLLBACK");
     }
-    assert!(
-        proxy
-            .settled_journal()
-            .iter()
-            .all(|record| record["fate"] == "rolled_back")
-    );
+    assert!(proxy.settled_journal().iter().all(|record| record["fate"] == "rolled_back"));
 }
 
 #[test]
 fn the_log_command_prints_records_with_their_fates() {
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
-    let [(_, k), ..] = LETTERS else {
-        panic!("three letters")
-    };
-    proxy.connect().run(&format!(
-        "INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"
-    ));
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
+    proxy.connect().run(&format!("INSERT INTO ev(id,v) VALUES ('{k}','a'),('{k}','b')"));
     let expected = proxy.settled_journal();
     let path = proxy.journal_path().to_str().expect("a path");
-    let printed = program::succeed(
-        &binary(),
-        &["log", "--format", "json", "--journal", path],
-        "",
-    );
-    let printed: Vec<Json> = printed
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
+    let printed = program::succeed(&binary(), &["log", "--format", "json", "--journal", path], "");
+    let printed: Vec<Json> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let fields = |records: &[Json]| {
         records
             .iter()

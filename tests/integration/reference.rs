@@ -21,21 +21,13 @@ pub enum Statement {
     /// RELEASE.
     Release(&'static str),
     /// An INSERT of rows into a table.
-    Insert {
-        table: usize,
-        rows: Vec<Row>,
-        on_conflict: OnConflict,
-    },
+    Insert { table: usize, rows: Vec<Row>, on_conflict: OnConflict },
     /// DELETE of the row with this content.
     DeleteContent { table: usize, content: u32 },
     /// DELETE of the rows with this key.
     DeleteKey { table: usize, key: u32 },
     /// UPDATE that gives the row with this content another key.
-    Move {
-        table: usize,
-        content: u32,
-        key: u32,
-    },
+    Move { table: usize, content: u32, key: u32 },
     /// A query that fails.
     DivideByZero,
     /// A query that does not.
@@ -108,15 +100,8 @@ pub struct Model {
 impl Model {
     /// A session on a database with these committed rows.
     pub fn on(tables: BTreeMap<usize, Table>) -> Model {
-        let state = State {
-            tables,
-            ..State::default()
-        };
-        Model {
-            committed: state.clone(),
-            current: state,
-            ..Model::default()
-        }
+        let state = State { tables, ..State::default() };
+        Model { committed: state.clone(), current: state, ..Model::default() }
     }
 
     /// The rows that are committed.
@@ -143,23 +128,12 @@ impl Model {
     }
 
     fn fail(&mut self) {
-        if self.in_block {
-            self.failed = true
-        } else {
-            self.end(false)
-        }
+        if self.in_block { self.failed = true } else { self.end(false) }
     }
 
     fn end(&mut self, commit: bool) {
-        let from = if commit {
-            &self.current
-        } else {
-            &self.committed
-        };
-        let state = State {
-            tables: from.tables.clone(),
-            ..State::default()
-        };
+        let from = if commit { &self.current } else { &self.committed };
+        let state = State { tables: from.tables.clone(), ..State::default() };
         self.committed = state.clone();
         self.current = state;
         self.savepoints.clear();
@@ -191,27 +165,17 @@ impl Model {
             Statement::Release(name) => self.release(name),
             Statement::DivideByZero => Err("22012"),
             Statement::Select => Ok("SELECT 1".to_owned()),
-            Statement::Insert {
-                table,
-                rows,
-                on_conflict,
-            } => {
+            Statement::Insert { table, rows, on_conflict } => {
                 let outcome = self.insert(*table, rows, *on_conflict);
                 self.guard = None;
                 outcome
             }
-            Statement::DeleteContent { table, content } => {
-                Ok(self.delete(*table, |_, row| row == content))
-            }
+            Statement::DeleteContent { table, content } => Ok(self.delete(*table, |_, row| row == content)),
             Statement::DeleteKey { table, key } => {
                 self.doubt_if_shared(*table, *key);
                 Ok(self.delete(*table, |tuple, _| tuple.1 == Key::Given(*key)))
             }
-            Statement::Move {
-                table,
-                content,
-                key,
-            } => self.move_row(*table, *content, *key),
+            Statement::Move { table, content, key } => self.move_row(*table, *content, *key),
             Statement::Commit | Statement::Rollback | Statement::RollbackTo(_) => {
                 unreachable!("handled above")
             }
@@ -234,11 +198,7 @@ impl Model {
     }
 
     fn release(&mut self, name: &str) -> Result<String, &'static str> {
-        let place = self
-            .savepoints
-            .iter()
-            .rposition(|(other, _)| *other == name)
-            .ok_or("3B001")?;
+        let place = self.savepoints.iter().rposition(|(other, _)| *other == name).ok_or("3B001")?;
         self.savepoints.truncate(place);
         if let Some((_, certain)) = &mut self.guard {
             *certain = false;
@@ -247,19 +207,12 @@ impl Model {
     }
 
     fn rollback_to(&mut self, name: &'static str) -> Result<String, &'static str> {
-        let place = self
-            .savepoints
-            .iter()
-            .rposition(|(other, _)| *other == name)
-            .ok_or("3B001")?;
+        let place = self.savepoints.iter().rposition(|(other, _)| *other == name).ok_or("3B001")?;
         self.savepoints.truncate(place + 1);
         self.current = self.savepoints[place].1.clone();
         self.failed = false;
         if self.cleared {
-            self.current
-                .window
-                .values_mut()
-                .for_each(|certain| *certain = false);
+            self.current.window.values_mut().for_each(|certain| *certain = false);
         }
         self.guard_from(name);
         Ok("ROLLBACK".to_owned())
@@ -276,12 +229,7 @@ impl Model {
         for row in rows {
             let content = row.content.ok_or("23502")?;
             let tuple = (row.tenant, Key::Given(row.key));
-            let exists = self
-                .current
-                .tables
-                .entry(table)
-                .or_default()
-                .contains_key(&tuple);
+            let exists = self.current.tables.entry(table).or_default().contains_key(&tuple);
             match on_conflict {
                 OnConflict::Fail => self.insert_row(table, tuple, content)?,
                 OnConflict::Nothing if exists => continue,
@@ -289,11 +237,7 @@ impl Model {
                 OnConflict::Nothing | OnConflict::Update => {
                     touched.insert(tuple);
                     self.unsure |= self.current.shared.contains(&(table, tuple));
-                    self.current
-                        .tables
-                        .entry(table)
-                        .or_default()
-                        .insert(tuple, content);
+                    self.current.tables.entry(table).or_default().insert(tuple, content);
                 }
             }
             count += 1;
@@ -308,12 +252,7 @@ impl Model {
             .as_ref()
             .filter(|(keys, _)| keys.contains(&(table, tuple)))
             .map(|(_, certain)| *certain);
-        let exists = self
-            .current
-            .tables
-            .entry(table)
-            .or_default()
-            .contains_key(&tuple);
+        let exists = self.current.tables.entry(table).or_default().contains_key(&tuple);
         let stored = match (exists, known, guarded) {
             (false, None, _) => tuple,
             (true, Some(true), None) => {
@@ -327,11 +266,7 @@ impl Model {
                 return Err("23505");
             }
         };
-        self.current
-            .tables
-            .entry(table)
-            .or_default()
-            .insert(stored, content);
+        self.current.tables.entry(table).or_default().insert(stored, content);
         self.current.window.insert((table, stored), true);
         Ok(())
     }
@@ -348,10 +283,7 @@ impl Model {
     fn move_row(&mut self, table: usize, content: u32, key: u32) -> Result<String, &'static str> {
         self.doubt_if_shared(table, key);
         let rows = self.current.tables.entry(table).or_default();
-        let from = rows
-            .iter()
-            .find(|(_, row)| **row == content)
-            .map(|(tuple, _)| *tuple);
+        let from = rows.iter().find(|(_, row)| **row == content).map(|(tuple, _)| *tuple);
         if let Some(from) = from {
             let to = (from.0, Key::Given(key));
             if from != to && rows.contains_key(&to) {
@@ -367,11 +299,8 @@ impl Model {
 
     /// An UPDATE or DELETE that names a shared key is made to fail.
     fn doubt_if_shared(&mut self, table: usize, key: u32) {
-        self.unsure |= self
-            .current
-            .shared
-            .iter()
-            .any(|(of, tuple)| *of == table && tuple.1 == Key::Given(key));
+        self.unsure |=
+            self.current.shared.iter().any(|(of, tuple)| *of == table && tuple.1 == Key::Given(key));
     }
 
     fn clear(&mut self, table: usize) {

@@ -16,14 +16,7 @@ fn a_child_follows_the_parent_before_it() {
             ("INSERT INTO par VALUES ({K},'A')", "INSERT 0 1"),
             ("INSERT INTO ch VALUES (1,{K})", "INSERT 0 1"),
             ("INSERT INTO par VALUES ({K},'B')", last),
-            (
-                "INSERT INTO ch VALUES (2,{K})",
-                if last.starts_with('!') {
-                    "!25P02"
-                } else {
-                    "INSERT 0 1"
-                },
-            ),
+            ("INSERT INTO ch VALUES (2,{K})", if last.starts_with('!') { "!25P02" } else { "INSERT 0 1" }),
             ("COMMIT", commit),
         ]
     };
@@ -86,10 +79,7 @@ fn an_ambiguous_reference_fails_the_transaction() {
             name: "T13 (c) a DELETE names the key",
             steps: &[
                 ("BEGIN", "BEGIN"),
-                (
-                    "INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'c')",
-                    "INSERT 0 2",
-                ),
+                ("INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'c')", "INSERT 0 2"),
                 ("DELETE FROM ev WHERE id={K}", "!23505 ambiguous"),
                 ("COMMIT", "ROLLBACK"),
             ],
@@ -106,10 +96,7 @@ fn a_row_that_refers_to_itself_follows_itself() {
     play(&[Scenario {
         name: "a tree of roots",
         tables: "CREATE TABLE node (id uuid PRIMARY KEY, root uuid REFERENCES node, v text)",
-        steps: &[(
-            "INSERT INTO node VALUES ({K},{K},'a'),({K},{K},'b')",
-            "INSERT 0 2",
-        )],
+        steps: &[("INSERT INTO node VALUES ({K},{K},'a'),({K},{K},'b')", "INSERT 0 2")],
         stored: ("SELECT * FROM node ORDER BY ctid", &["K|K|a", "U|U|b"]),
         rekeyed: &["1.2<1.1 committed"],
         bare: "23505",

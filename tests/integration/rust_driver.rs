@@ -43,9 +43,7 @@ impl<'a> FromSql<'a> for Key {
 }
 
 fn key(letter: usize) -> Key {
-    Key(sixteen_bytes(LETTERS[letter].1)
-        .try_into()
-        .expect("sixteen bytes"))
+    Key(sixteen_bytes(LETTERS[letter].1).try_into().expect("sixteen bytes"))
 }
 
 /// The rows of the founding case.
@@ -54,14 +52,8 @@ fn rows() -> [(Key, &'static str); 3] {
 }
 
 async fn client(address: SocketAddr, database: &Database) -> Client {
-    let target = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={}",
-        address.port(),
-        database.name
-    );
-    let (client, connection) = tokio_postgres::connect(&target, NoTls)
-        .await
-        .expect("a connection");
+    let target = format!("host=127.0.0.1 port={} user=postgres dbname={}", address.port(), database.name);
+    let (client, connection) = tokio_postgres::connect(&target, NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client
 }
@@ -77,14 +69,8 @@ enum Form {
     Script,
 }
 
-const FORMS: [Form; 6] = [
-    Form::Loop,
-    Form::Pipelined,
-    Form::MultiRow,
-    Form::Array,
-    Form::BinaryCopy,
-    Form::Script,
-];
+const FORMS: [Form; 6] =
+    [Form::Loop, Form::Pipelined, Form::MultiRow, Form::Array, Form::BinaryCopy, Form::Script];
 
 const INSERT: &str = "INSERT INTO ev(id,v) VALUES ($1,$2)";
 
@@ -112,29 +98,20 @@ async fn insert(client: &mut Client, form: Form) -> Result<(), Error> {
         }
         Form::Array => {
             let sql = "INSERT INTO ev(id,v) SELECT * FROM unnest($1::uuid[],$2::text[])";
-            transaction
-                .execute(sql, &[&vec![k, l, k2], &vec![a, b, c]])
-                .await?;
+            transaction.execute(sql, &[&vec![k, l, k2], &vec![a, b, c]]).await?;
         }
         Form::BinaryCopy => {
-            let sink = transaction
-                .copy_in("COPY ev(id,v) FROM STDIN BINARY")
-                .await?;
-            let mut writer =
-                std::pin::pin!(BinaryCopyInWriter::new(sink, &[Type::UUID, Type::TEXT]));
+            let sink = transaction.copy_in("COPY ev(id,v) FROM STDIN BINARY").await?;
+            let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &[Type::UUID, Type::TEXT]));
             for (key, v) in rows() {
                 writer.as_mut().write(&[&key, &v]).await?;
             }
             writer.finish().await?;
         }
         Form::Script => {
-            let [(_, k), (_, l), _] = LETTERS else {
-                panic!("three letters")
-            };
+            let [(_, k), (_, l), _] = LETTERS else { panic!("three letters") };
             let row = |key: &str, v: &str| format!("INSERT INTO ev(id,v) VALUES ('{key}','{v}');");
-            transaction
-                .batch_execute(&[row(k, a), row(l, b), row(k, c)].concat())
-                .await?;
+            transaction.batch_execute(&[row(k, a), row(l, b), row(k, c)].concat()).await?;
         }
     }
     transaction.commit().await
@@ -148,19 +125,12 @@ async fn every_form_of_a_batch_is_saved() {
         let error = insert(&mut client(database.address, &database).await, form)
             .await
             .expect_err("twins fail without untwin");
-        assert_eq!(
-            error.code().map(|code| code.code()),
-            Some("23505"),
-            "{form:?}"
-        );
+        assert_eq!(error.code().map(|code| code.code()), Some("23505"), "{form:?}");
 
         let proxy = Proxy::before(&database);
         let saved = insert(&mut client(proxy.address, &database).await, form).await;
         saved.unwrap_or_else(|error| panic!("{form:?}: {error}"));
-        expect::expect_rows(
-            &["K|a", "L|b", "U|c"],
-            &database.stored("SELECT id, v FROM ev ORDER BY ctid"),
-        );
+        expect::expect_rows(&["K|a", "L|b", "U|c"], &database.stored("SELECT id, v FROM ev ORDER BY ctid"));
         assert_eq!(proxy.settled_journal().len(), 1, "{form:?}");
     }
 }
@@ -174,10 +144,7 @@ async fn returning_names_the_stored_key() {
     let mut returned = Vec::new();
     for (key, v) in rows() {
         let row = transaction
-            .query_one(
-                "INSERT INTO ev(id,v) VALUES ($1,$2) RETURNING id",
-                &[&key, &v],
-            )
+            .query_one("INSERT INTO ev(id,v) VALUES ($1,$2) RETURNING id", &[&key, &v])
             .await
             .expect("a row");
         returned.push(row.get::<_, Key>(0));

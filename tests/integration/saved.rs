@@ -9,16 +9,10 @@ fn a_batch_with_twins_commits() {
         name: "T01 the founding case",
         steps: &[
             ("BEGIN", "BEGIN"),
-            (
-                "INSERT INTO ev VALUES ({K},'a','s1'),({L},'b','s1'),({K},'c','s1')",
-                "INSERT 0 3",
-            ),
+            ("INSERT INTO ev VALUES ({K},'a','s1'),({L},'b','s1'),({K},'c','s1')", "INSERT 0 3"),
             ("COMMIT", "COMMIT"),
         ],
-        stored: (
-            "SELECT * FROM ev ORDER BY ctid",
-            &["K|a|s1", "L|b|s1", "U|c|s1"],
-        ),
+        stored: ("SELECT * FROM ev ORDER BY ctid", &["K|a|s1", "L|b|s1", "U|c|s1"]),
         rekeyed: &["1.3<1.1 committed"],
         bare: "23505",
         ..PLAIN
@@ -74,10 +68,7 @@ fn keys_live_as_long_as_their_savepoint() {
             ("INSERT INTO ev(id,v) VALUES ({L},'y')", "INSERT 0 1"),
             ("COMMIT", "COMMIT"),
         ],
-        stored: (
-            "SELECT id, v FROM ev ORDER BY ctid",
-            &["K|a2", "L|x", "U|y"],
-        ),
+        stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a2", "L|x", "U|y"]),
         rekeyed: &["8.1<6.1 committed"],
         bare: "23505",
         ..PLAIN
@@ -97,8 +88,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
     let two = "INSERT INTO ev VALUES ({K},'a','s1'),({K},'a','s1')";
     let timed = "INSERT INTO ev VALUES ({K},'a','2026-01-01 10:00:00+00'),({K},'a','2026-01-01 10:00:01+00')";
     let five = "INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'a'),({K},'a'),({K},'a'),({K},'a')";
-    let block =
-        "INSERT INTO ev(id,v) VALUES ({K},'a'),({L},'b'),({M},'c'),({K},'a'),({L},'b'),({M},'c')";
+    let block = "INSERT INTO ev(id,v) VALUES ({K},'a'),({L},'b'),({M},'c'),({K},'a'),({L},'b'),({M},'c')";
     play(&[
         Scenario {
             name: "T09 (a) one row twice",
@@ -111,15 +101,8 @@ fn identical_rows_are_rekeyed_unless_strict() {
         Scenario {
             name: "T09 (b) a block twice",
             steps: &[(block, "INSERT 0 6")],
-            stored: (
-                "SELECT id, v FROM ev ORDER BY ctid",
-                &["K|a", "L|b", "M|c", "U1|a", "U2|b", "U3|c"],
-            ),
-            rekeyed: &[
-                "1.4<1.1 committed",
-                "1.5<1.2 committed",
-                "1.6<1.3 committed",
-            ],
+            stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "L|b", "M|c", "U1|a", "U2|b", "U3|c"]),
+            rekeyed: &["1.4<1.1 committed", "1.5<1.2 committed", "1.6<1.3 committed"],
             bare: "23505",
             ..PLAIN
         },
@@ -135,31 +118,13 @@ fn identical_rows_are_rekeyed_unless_strict() {
         Scenario {
             name: "T09 (d) five times one row",
             steps: &[(five, "INSERT 0 5")],
-            stored: (
-                "SELECT id, v FROM ev ORDER BY ctid",
-                &["K|a", "U1|a", "U2|a", "U3|a", "U4|a"],
-            ),
-            rekeyed: &[
-                "1.2<1.1 committed",
-                "1.3<1.1 committed",
-                "1.4<1.1 committed",
-                "1.5<1.1 committed",
-            ],
+            stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "U1|a", "U2|a", "U3|a", "U4|a"]),
+            rekeyed: &["1.2<1.1 committed", "1.3<1.1 committed", "1.4<1.1 committed", "1.5<1.1 committed"],
             bare: "23505",
             ..PLAIN
         },
-        Scenario {
-            name: "strict (a)",
-            steps: &[(two, "!23505")],
-            forwarded: true,
-            ..strict
-        },
-        Scenario {
-            name: "strict (b)",
-            steps: &[(block, "!23505")],
-            forwarded: true,
-            ..strict
-        },
+        Scenario { name: "strict (a)", steps: &[(two, "!23505")], forwarded: true, ..strict },
+        Scenario { name: "strict (b)", steps: &[(block, "!23505")], forwarded: true, ..strict },
         Scenario {
             name: "strict (c)",
             tables: with_time,
@@ -167,12 +132,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
             forwarded: true,
             ..strict
         },
-        Scenario {
-            name: "strict (d)",
-            steps: &[(five, "!23505")],
-            forwarded: true,
-            ..strict
-        },
+        Scenario { name: "strict (d)", steps: &[(five, "!23505")], forwarded: true, ..strict },
     ]);
 }
 
@@ -180,10 +140,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
 fn strict_rekeys_rows_that_differ() {
     play(&[Scenario {
         name: "two events, one key",
-        steps: &[(
-            "INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'b')",
-            "INSERT 0 2",
-        )],
+        steps: &[("INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'b')", "INSERT 0 2")],
         stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "U|b"]),
         rekeyed: &["1.2<1.1 committed"],
         bare: "23505",
@@ -203,10 +160,7 @@ fn constant_keys_are_rekeyed_to_random_ones() {
         play(&[Scenario {
             name: constant,
             keys: &[("C", constant)],
-            steps: &[(
-                "INSERT INTO ev(id,v) VALUES ({C},'a'),({C},'b')",
-                "INSERT 0 2",
-            )],
+            steps: &[("INSERT INTO ev(id,v) VALUES ({C},'a'),({C},'b')", "INSERT 0 2")],
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["C|a", "U|b"]),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
@@ -221,10 +175,7 @@ fn a_fresh_key_is_spelled_like_the_old_one() {
     let digits = ("B", "abcdef00111141118111111111111111");
     let upper = ("A", "ABCDEF00-1111-4111-8111-111111111111");
     let lower = ("B", "abcdef00-1111-4111-8111-111111111111");
-    let insert = (
-        "INSERT INTO ev(id,v) VALUES ({A},'x'),({B},'y')",
-        "INSERT 0 2",
-    );
+    let insert = ("INSERT INTO ev(id,v) VALUES ({A},'x'),({B},'y')", "INSERT 0 2");
     play(&[
         Scenario {
             name: "T18 (a) one uuid, two spellings",
@@ -251,10 +202,7 @@ fn a_fresh_key_is_spelled_like_the_old_one() {
             name: "T18 (c) 32 digits",
             tables: "CREATE TABLE ev (id char(32) PRIMARY KEY, v text)",
             keys: &[digits],
-            steps: &[(
-                "INSERT INTO ev(id,v) VALUES ({B},'x'),({B},'y')",
-                "INSERT 0 2",
-            )],
+            steps: &[("INSERT INTO ev(id,v) VALUES ({B},'x'),({B},'y')", "INSERT 0 2")],
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["B|x", "U|y"]),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
@@ -303,11 +251,7 @@ fn an_error_ends_the_life_of_keys() {
 
 #[test]
 fn a_drivers_own_savepoints_do_not_hide_twins() {
-    for name in [
-        "PGJDBC_AUTOSAVE",
-        "pg_psql_temporary_savepoint",
-        "_EXEC_SVP_0x5581a5e0",
-    ] {
+    for name in ["PGJDBC_AUTOSAVE", "pg_psql_temporary_savepoint", "_EXEC_SVP_0x5581a5e0"] {
         let savepoint = format!("SAVEPOINT \"{name}\"");
         play(&[Scenario {
             name,

@@ -88,12 +88,8 @@ pub const ALL: &[Protocol] = &[
 ];
 
 /// Where one statement is sent, answered, and then the next: scenarios of two connections, and of statements that return rows.
-pub const ONE_BY_ONE: &[Protocol] = &[
-    Protocol::Simple,
-    Protocol::Literals,
-    Protocol::TextParameters,
-    Protocol::BinaryParameters,
-];
+pub const ONE_BY_ONE: &[Protocol] =
+    &[Protocol::Simple, Protocol::Literals, Protocol::TextParameters, Protocol::BinaryParameters];
 
 /// Several statements in one Query.
 pub const SIMPLE: &[Protocol] = &[Protocol::Simple, Protocol::SimplePipelined];
@@ -122,31 +118,18 @@ impl Scenario<'_> {
             let rows = database.stored(self.stored.0);
             let known = self.letters();
             let fits = rows_fit(self.stored.1, &rows, &known, self.fresh);
-            assert!(
-                fits,
-                "{place}: stored {rows:#?}, expected {:#?}",
-                self.stored.1
-            );
+            assert!(fits, "{place}: stored {rows:#?}, expected {:#?}", self.stored.1);
             self.compare_journal(&place, &proxy);
         }
     }
 
     fn expect_bare_failure(&self, database: &Database) {
-        let protocol = if self.protocols.contains(&Protocol::Simple) {
-            Protocol::Simple
-        } else {
-            Protocol::Literals
-        };
+        let protocol =
+            if self.protocols.contains(&Protocol::Simple) { Protocol::Simple } else { Protocol::Literals };
         let answers = self.answers(protocol, || database.connect());
-        let failed = answers
-            .iter()
-            .find_map(|(outcome, _)| outcome.rsplit(';').find_map(|one| one.strip_prefix('!')));
-        assert_eq!(
-            failed.unwrap_or_default(),
-            self.bare,
-            "{} without untwin",
-            self.name
-        );
+        let failed =
+            answers.iter().find_map(|(outcome, _)| outcome.rsplit(';').find_map(|one| one.strip_prefix('!')));
+        assert_eq!(failed.unwrap_or_default(), self.bare, "{} without untwin", self.name);
     }
 
     fn empty_tables(&self, database: &Database) {
@@ -161,20 +144,12 @@ impl Scenario<'_> {
     /// The outcome of each step and the messages of its errors.
     fn answers(&self, protocol: Protocol, connect: impl Fn() -> Wire) -> Vec<(String, String)> {
         let mut connections = [connect(), connect()];
-        let sent: Vec<(usize, Vec<u8>)> = self
-            .steps
-            .iter()
-            .map(|(step, _)| self.bytes(step, protocol))
-            .collect();
+        let sent: Vec<(usize, Vec<u8>)> =
+            self.steps.iter().map(|(step, _)| self.bytes(step, protocol)).collect();
         let replies: Vec<Vec<wire::Reply>> =
             if matches!(protocol, Protocol::Pipelined | Protocol::SimplePipelined) {
                 let [first, _] = &mut connections;
-                first.send(
-                    &sent
-                        .iter()
-                        .flat_map(|(_, bytes)| bytes.clone())
-                        .collect::<Vec<u8>>(),
-                );
+                first.send(&sent.iter().flat_map(|(_, bytes)| bytes.clone()).collect::<Vec<u8>>());
                 sent.iter().map(|_| first.until_ready(1)).collect()
             } else {
                 let mut exchange = |(connection, bytes): &(usize, Vec<u8>)| {
@@ -185,25 +160,16 @@ impl Scenario<'_> {
             };
         let message = |replies: &Vec<wire::Reply>| {
             let errors = replies.iter().filter(|reply| reply.tag == b'E');
-            errors
-                .filter_map(|error| error.field(b'M'))
-                .collect::<Vec<_>>()
-                .join(";")
+            errors.filter_map(|error| error.field(b'M')).collect::<Vec<_>>().join(";")
         };
-        replies
-            .iter()
-            .map(|replies| (wire::outcomes(replies).join(";"), message(replies)))
-            .collect()
+        replies.iter().map(|replies| (wire::outcomes(replies).join(";"), message(replies))).collect()
     }
 
     /// The connection a step belongs to and what it sends.
     fn bytes(&self, step: &str, protocol: Protocol) -> (usize, Vec<u8>) {
-        let (connection, sql) = step
-            .strip_prefix("c2> ")
-            .map_or((0, step), |rest| (1, rest));
-        let takes_parameters = ["INSERT", "UPDATE", "DELETE", "SELECT", "MERGE"]
-            .iter()
-            .any(|verb| sql.starts_with(verb));
+        let (connection, sql) = step.strip_prefix("c2> ").map_or((0, step), |rest| (1, rest));
+        let takes_parameters =
+            ["INSERT", "UPDATE", "DELETE", "SELECT", "MERGE"].iter().any(|verb| sql.starts_with(verb));
         let value: fn(&Self, &str) -> Value = match protocol {
             Protocol::TextParameters => |_, key| message::text(key),
             Protocol::BinaryParameters | Protocol::Pipelined => {
@@ -219,10 +185,7 @@ impl Scenario<'_> {
             values.push(value(self, key));
             format!("${}", values.len())
         });
-        (
-            connection,
-            [message::extended(sql, &values), message::sync()].concat(),
-        )
+        (connection, [message::extended(sql, &values), message::sync()].concat())
     }
 
     fn without_parameters(&self, sql: &str, protocol: Protocol) -> Vec<u8> {
@@ -252,32 +215,17 @@ impl Scenario<'_> {
             .iter()
             .map(|(sql, _)| self.substitute(sql, |key| format!("'{key}'")) + ";\n")
             .collect();
-        let target = format!(
-            "host=127.0.0.1 port={} dbname={}",
-            proxy.address.port(),
-            database.name
-        );
-        let output = program::run(
-            &program::find("psql"),
-            &["-X", "-v", "VERBOSITY=sqlstate", "-d", &target],
-            &script,
-        );
+        let target = format!("host=127.0.0.1 port={} dbname={}", proxy.address.port(), database.name);
+        let output =
+            program::run(&program::find("psql"), &["-X", "-v", "VERBOSITY=sqlstate", "-d", &target], &script);
         let tags = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         let mut tags = tags.lines().map(str::to_owned);
-        let mut errors = errors
-            .lines()
-            .filter_map(|line| Some(format!("!{}", line.split_once("ERROR:  ")?.1)));
+        let mut errors =
+            errors.lines().filter_map(|line| Some(format!("!{}", line.split_once("ERROR:  ")?.1)));
         let answer = |(_, expected): &(&str, &str)| {
-            let next = if expected.starts_with('!') {
-                errors.next()
-            } else {
-                tags.next()
-            };
-            (
-                next.unwrap_or_else(|| "nothing".to_owned()),
-                (*expected).to_owned(),
-            )
+            let next = if expected.starts_with('!') { errors.next() } else { tags.next() };
+            (next.unwrap_or_else(|| "nothing".to_owned()), (*expected).to_owned())
         };
         let answers = self.steps.iter().map(answer).collect();
         assert_eq!(
@@ -291,18 +239,12 @@ impl Scenario<'_> {
 
     fn compare_answers(&self, place: &str, answers: &[(String, String)]) {
         for ((step, expected), (outcome, message)) in self.steps.iter().zip(answers) {
-            let (expected, word) = match expected
-                .strip_prefix('!')
-                .and_then(|rest| rest.split_once(' '))
-            {
+            let (expected, word) = match expected.strip_prefix('!').and_then(|rest| rest.split_once(' ')) {
                 Some((state, word)) => (format!("!{state}"), word),
                 None => ((*expected).to_owned(), ""),
             };
             assert_eq!(*outcome, expected, "{place}: {step}: {message}");
-            assert!(
-                message.contains(word),
-                "{place}: {step}: {message:?} does not say {word:?}"
-            );
+            assert!(message.contains(word), "{place}: {step}: {message:?} does not say {word:?}");
         }
     }
 
@@ -311,9 +253,7 @@ impl Scenario<'_> {
         let records = proxy.settled_journal();
         let reasoned = |record: &Json| {
             record["action"] == "forwarded"
-                && record["reason"]
-                    .as_str()
-                    .is_some_and(|reason| !reason.is_empty())
+                && record["reason"].as_str().is_some_and(|reason| !reason.is_empty())
         };
         assert!(
             !self.forwarded || records.iter().any(reasoned),

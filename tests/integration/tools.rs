@@ -7,11 +7,7 @@ use crate::support::program::{find, run, succeed};
 use crate::support::{Database, Proxy, Wire, eventually, message, wire};
 
 fn target(proxy: &Proxy, database: &Database) -> String {
-    format!(
-        "host=127.0.0.1 port={} user=postgres dbname={}",
-        proxy.address.port(),
-        database.name
-    )
+    format!("host=127.0.0.1 port={} user=postgres dbname={}", proxy.address.port(), database.name)
 }
 
 #[test]
@@ -21,24 +17,14 @@ fn pgbench_runs_in_every_protocol() {
     let port = proxy.address.port().to_string();
     let target = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres"];
     let pgbench = |arguments: &[&str]| {
-        succeed(
-            &find("pgbench"),
-            &[&target[..], arguments, &[&database.name]].concat(),
-            "",
-        )
+        succeed(&find("pgbench"), &[&target[..], arguments, &[&database.name]].concat(), "")
     };
     pgbench(&["-i", "-s", "1", "-q"]);
     for protocol in ["simple", "extended", "prepared"] {
         let report = pgbench(&["-M", protocol, "-c", "4", "-j", "2", "-t", "50", "-n"]);
-        assert!(
-            report.contains("actually processed: 200/200"),
-            "{protocol}: {report}"
-        );
+        assert!(report.contains("actually processed: 200/200"), "{protocol}: {report}");
     }
-    assert_eq!(
-        database.stored("SELECT count(*) FROM pgbench_history"),
-        ["600"]
-    );
+    assert_eq!(database.stored("SELECT count(*) FROM pgbench_history"), ["600"]);
 }
 
 #[test]
@@ -47,9 +33,8 @@ fn pgbench_pipelines_are_compared() {
     let proxy = Proxy::before(&database);
     let key = "11111111-1111-4111-8111-111111111111";
     let insert = format!("INSERT INTO ev(id,v) VALUES ('{key}', :client_id);\n");
-    let script = format!(
-        "\\startpipeline\nBEGIN;\n{insert}{insert}DELETE FROM ev;\nCOMMIT;\n\\endpipeline\n"
-    );
+    let script =
+        format!("\\startpipeline\nBEGIN;\n{insert}{insert}DELETE FROM ev;\nCOMMIT;\n\\endpipeline\n");
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), script).expect("a script");
     let port = proxy.address.port().to_string();
@@ -72,14 +57,7 @@ fn pgbench_pipelines_are_compared() {
     ];
     let report = succeed(&find("pgbench"), &arguments, "");
     assert!(report.contains("actually processed: 10/10"), "{report}");
-    assert_eq!(
-        proxy
-            .settled_journal()
-            .iter()
-            .filter(|record| record["action"] == "rekeyed")
-            .count(),
-        10
-    );
+    assert_eq!(proxy.settled_journal().iter().filter(|record| record["action"] == "rekeyed").count(), 10);
 }
 
 #[test]
@@ -88,17 +66,13 @@ fn psql_works_as_ever() {
     let proxy = Proxy::before(&database);
     let script = "\\d ev\n\\copy ev(id,v) FROM STDIN\n11111111-1111-4111-8111-111111111111\ta\n\\.\n\\copy (SELECT v FROM ev) TO STDOUT\nSELECT 1 \\gdesc\n\\errverbose\n";
     let through = target(&proxy, &database);
-    let direct = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={}",
-        database.address.port(),
-        database.name
-    );
+    let direct =
+        format!("host=127.0.0.1 port={} user=postgres dbname={}", database.address.port(), database.name);
     let psql = |target: &str| run(&find("psql"), &["-X", "-d", target], script);
     let (expected, _) = (psql(&direct), database.run("TRUNCATE ev"));
     let actual = psql(&through);
     let shown = |output: &std::process::Output| {
-        String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat())
-            .into_owned()
+        String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
     };
     assert_eq!(shown(&actual), shown(&expected));
 }
@@ -108,11 +82,7 @@ fn replication_is_relayed() {
     let database = Database::fresh("");
     let proxy = Proxy::before(&database);
     let logical = format!("{} replication=database", target(&proxy, &database));
-    let answer = succeed(
-        &find("psql"),
-        &["-X", "-A", "-t", "-d", &logical, "-c", "IDENTIFY_SYSTEM"],
-        "",
-    );
+    let answer = succeed(&find("psql"), &["-X", "-A", "-t", "-d", &logical, "-c", "IDENTIFY_SYSTEM"], "");
     assert!(answer.trim_end().ends_with(&database.name), "{answer}");
 
     database.run("CREATE TABLE before_the_end (i int)");
@@ -121,28 +91,10 @@ fn replication_is_relayed() {
     let directory = tempfile::TempDir::new().expect("a temporary directory");
     let path = directory.path().to_str().expect("a path");
     let port = proxy.address.port().to_string();
-    let arguments = [
-        "-h",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-U",
-        "postgres",
-        "-D",
-        path,
-        "-n",
-        "-E",
-        &end,
-        "--no-sync",
-    ];
+    let arguments =
+        ["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-D", path, "-n", "-E", &end, "--no-sync"];
     succeed(&find("pg_receivewal"), &arguments, "");
-    assert!(
-        std::fs::read_dir(path)
-            .expect("the directory")
-            .next()
-            .is_some(),
-        "no WAL was received"
-    );
+    assert!(std::fs::read_dir(path).expect("the directory").next().is_some(), "no WAL was received");
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::corpus::{
-    CURSORS, DEFINITIONS, ERRORS, INSERTS, PREPARED, TRANSACTIONS, Talk, corpus, q, x,
-};
+use crate::corpus::{CURSORS, DEFINITIONS, ERRORS, INSERTS, PREPARED, TRANSACTIONS, Talk, corpus, q, x};
 use crate::scenario::EV;
 use crate::support::message;
 use crate::support::wire::{Reply, Wire};
@@ -53,10 +51,7 @@ fn masked(mut reply: Reply) -> Reply {
 /// Tables made in the conversation have other ids in another database.
 fn mask_table_ids(fields: &mut [u8]) {
     let mut at = 2;
-    while let Some(end) = fields
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|byte| *byte == 0))
-    {
+    while let Some(end) = fields.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
         let id = at + end + 1;
         fields[id..id + 4].fill(0);
         at = id + 18;
@@ -65,15 +60,8 @@ fn mask_table_ids(fields: &mut [u8]) {
 
 fn login(address: std::net::SocketAddr, database: &Database) -> (Wire, Vec<Reply>) {
     // The twin has the other name: nothing the server says in these conversations contains it.
-    Wire::open(
-        address,
-        &[
-            ("user", "postgres"),
-            ("database", &database.name),
-            ("application_name", "test"),
-        ],
-    )
-    .expect("a login")
+    Wire::open(address, &[("user", "postgres"), ("database", &database.name), ("application_name", "test")])
+        .expect("a login")
 }
 
 #[test]
@@ -111,20 +99,9 @@ fn assert_same(name: &str, expected: &[Reply], actual: &[Reply]) {
 
 /// A conversation of random statements of the corpus, each as Query or through the extended protocol, and the size of its pieces.
 fn random_talk() -> impl Strategy<Value = (Talk, usize)> {
-    let pools = [
-        INSERTS,
-        TRANSACTIONS,
-        DEFINITIONS,
-        ERRORS,
-        CURSORS,
-        PREPARED,
-    ];
-    let statements: Vec<&'static str> = pools
-        .into_iter()
-        .flatten()
-        .copied()
-        .filter(|sql| !repeats(sql))
-        .collect();
+    let pools = [INSERTS, TRANSACTIONS, DEFINITIONS, ERRORS, CURSORS, PREPARED];
+    let statements: Vec<&'static str> =
+        pools.into_iter().flatten().copied().filter(|sql| !repeats(sql)).collect();
     let step = (prop::sample::select(statements), prop::bool::ANY)
         .prop_map(|(sql, simple)| if simple { q(sql) } else { x(sql, &[]) });
     (prop::collection::vec(step, 1..20), 1_usize..200)
@@ -150,21 +127,14 @@ fn repeats(sql: &str) -> bool {
 fn random_conversations_are_relayed_unchanged() {
     let (direct, through) = two_alike(&format!("{TABLES}; {ROWS}"));
     let proxy = Proxy::before(&through);
-    let config = Config {
-        cases: 60,
-        failure_persistence: None,
-        max_shrink_iters: 0,
-        ..Config::default()
-    };
+    let config = Config { cases: 60, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let property = |(talk, cut): (Talk, usize)| {
         let expected = replies(login(direct.address, &direct), &talk, usize::MAX);
         let actual = replies(login(proxy.address, &through), &talk, cut);
         assert_same("a random conversation", &expected, &actual);
         Ok(())
     };
-    TestRunner::new(config)
-        .run(&random_talk(), property)
-        .unwrap_or_else(|error| panic!("{error}"));
+    TestRunner::new(config).run(&random_talk(), property).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -214,10 +184,6 @@ fn a_refused_login_reads_the_same() {
             wire.send(&message::startup(&parameters));
             wire.until_end()
         };
-        assert_same(
-            &format!("{parameters:?}"),
-            &refusal(database.address),
-            &refusal(proxy.address),
-        );
+        assert_same(&format!("{parameters:?}"), &refusal(database.address), &refusal(proxy.address));
     }
 }

@@ -82,49 +82,23 @@ impl Cluster {
         let port = free_port();
         let mut supervisor = unprivileged("sh");
         supervisor.args(["-c", SUPERVISOR, "untwin-test-cluster"]);
-        supervisor
-            .arg(program::find("initdb"))
-            .arg(program::find("postgres"))
-            .arg(port.to_string());
-        supervisor.args(
-            SETTINGS
-                .iter()
-                .chain(settings)
-                .flat_map(|setting| ["-c", setting]),
-        );
+        supervisor.arg(program::find("initdb")).arg(program::find("postgres")).arg(port.to_string());
+        supervisor.args(SETTINGS.iter().chain(settings).flat_map(|setting| ["-c", setting]));
         supervisor.current_dir("/").process_group(0);
-        supervisor
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut supervisor = supervisor.spawn().map_err(|error| error.to_string())?;
         let mut directory = String::new();
         let stdout = supervisor.stdout.take().expect("stdout was piped");
-        BufReader::new(stdout)
-            .read_line(&mut directory)
-            .map_err(|error| error.to_string())?;
+        BufReader::new(stdout).read_line(&mut directory).map_err(|error| error.to_string())?;
         let directory = PathBuf::from(directory.trim_end());
-        let mut cluster = Cluster {
-            supervisor,
-            directory,
-            port,
-        };
-        if cluster.answers_within(Duration::from_secs(30)) {
-            Ok(cluster)
-        } else {
-            Err(cluster.log())
-        }
+        let mut cluster = Cluster { supervisor, directory, port };
+        if cluster.answers_within(Duration::from_secs(30)) { Ok(cluster) } else { Err(cluster.log()) }
     }
 
     fn answers_within(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline && matches!(self.supervisor.try_wait(), Ok(None)) {
-            if Wire::open(
-                self.address(),
-                &[("user", "postgres"), ("database", "postgres")],
-            )
-            .is_ok()
-            {
+            if Wire::open(self.address(), &[("user", "postgres"), ("database", "postgres")]).is_ok() {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -134,14 +108,9 @@ impl Cluster {
 
     /// What the server wrote so far, for a failing test to show.
     pub fn log(&mut self) -> String {
-        let mut log =
-            std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default();
+        let mut log = std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default();
         if matches!(self.supervisor.try_wait(), Ok(Some(_))) {
-            let _ = self
-                .supervisor
-                .stderr
-                .take()
-                .map(|mut stderr| stderr.read_to_string(&mut log));
+            let _ = self.supervisor.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
         }
         log
     }
@@ -154,9 +123,7 @@ impl Cluster {
     /// `server_version_num`: 150018 is 15.18.
     pub fn version(&self) -> u32 {
         let mut wire = Wire::connect(self.address(), "postgres");
-        wire.rows("SHOW server_version_num")[0]
-            .parse()
-            .expect("the server's version is a number")
+        wire.rows("SHOW server_version_num")[0].parse().expect("the server's version is a number")
     }
 
     /// An empty database in which `schema` has been run.
@@ -177,10 +144,7 @@ impl Cluster {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         Wire::connect(self.address(), "postgres").run(&format!("CREATE DATABASE {name} {how}"));
-        Database {
-            name,
-            address: self.address(),
-        }
+        Database { name, address: self.address() }
     }
 }
 
@@ -229,14 +193,9 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         // The server may have been killed by the test: then the database is gone as well.
-        if let Ok((mut wire, _)) = Wire::open(
-            self.address,
-            &[("user", "postgres"), ("database", "postgres")],
-        ) {
-            wire.query(format!(
-                "DROP DATABASE IF EXISTS {} WITH (FORCE)",
-                self.name
-            ));
+        if let Ok((mut wire, _)) = Wire::open(self.address, &[("user", "postgres"), ("database", "postgres")])
+        {
+            wire.query(format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
         }
     }
 }
@@ -244,41 +203,23 @@ impl Drop for Database {
 /// A port of the loopback interface that nobody listens on now.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
+    listener.local_addr().expect("a bound socket has an address").port()
 }
 
 /// A command that runs as an unprivileged user, since a Postgres server refuses to run as root.
 fn unprivileged(program: &str) -> Command {
-    let id = Command::new("id")
-        .arg("-u")
-        .output()
-        .expect("id is part of every system");
+    let id = Command::new("id").arg("-u").output().expect("id is part of every system");
     if id.stdout.trim_ascii() != b"0" {
         return Command::new(program);
     }
     let users = std::fs::read_to_string("/etc/passwd").expect("/etc/passwd can be read");
     let ids = |name: &str| {
-        let line = users
-            .lines()
-            .find(|line| line.split(':').next() == Some(name))?;
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
         let mut fields = line.split(':').skip(2);
         Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
     };
-    let (user, group) = ids("postgres")
-        .or_else(|| ids("nobody"))
-        .expect("there is an unprivileged user");
+    let (user, group) = ids("postgres").or_else(|| ids("nobody")).expect("there is an unprivileged user");
     let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid",
-        &user,
-        "--regid",
-        &group,
-        "--clear-groups",
-        "--",
-        program,
-    ]);
+    command.args(["--reuid", &user, "--regid", &group, "--clear-groups", "--", program]);
     command
 }

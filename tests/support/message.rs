@@ -31,9 +31,7 @@ fn length(length: usize) -> i32 {
 }
 
 fn count(count: usize) -> [u8; 2] {
-    u16::try_from(count)
-        .expect("the protocol counts to 65,535")
-        .to_be_bytes()
+    u16::try_from(count).expect("the protocol counts to 65,535").to_be_bytes()
 }
 
 fn terminated(text: impl AsRef<[u8]>) -> Vec<u8> {
@@ -69,26 +67,12 @@ pub fn query(sql: impl AsRef<[u8]>) -> Vec<u8> {
 /// Parse; an `oid` of 0 leaves the type to the server.
 pub fn parse(name: &str, sql: impl AsRef<[u8]>, oids: &[u32]) -> Vec<u8> {
     let types: Vec<u8> = oids.iter().flat_map(|oid| oid.to_be_bytes()).collect();
-    frame(
-        b'P',
-        &[
-            terminated(name),
-            terminated(sql),
-            count(oids.len()).to_vec(),
-            types,
-        ]
-        .concat(),
-    )
+    frame(b'P', &[terminated(name), terminated(sql), count(oids.len()).to_vec(), types].concat())
 }
 
 /// Bind with text results.
 pub fn bind(portal: &str, statement: &str, values: &[Value]) -> Vec<u8> {
-    let mut body = [
-        terminated(portal),
-        terminated(statement),
-        count(values.len()).to_vec(),
-    ]
-    .concat();
+    let mut body = [terminated(portal), terminated(statement), count(values.len()).to_vec()].concat();
     for value in values {
         body.extend(u16::from(matches!(value, Value::Binary(_))).to_be_bytes());
     }
@@ -116,10 +100,7 @@ pub fn describe(kind: u8, name: &str) -> Vec<u8> {
 
 /// Execute; `rows` of 0 is no limit.
 pub fn execute(portal: &str, rows: u32) -> Vec<u8> {
-    frame(
-        b'E',
-        &[terminated(portal), rows.to_be_bytes().to_vec()].concat(),
-    )
+    frame(b'E', &[terminated(portal), rows.to_be_bytes().to_vec()].concat())
 }
 
 /// Close of a statement (`S`) or a portal (`P`).
@@ -154,12 +135,7 @@ pub fn copy_fail(reason: &str) -> Vec<u8> {
 
 /// FunctionCall of the fast path, all arguments and the result in text format.
 pub fn function_call(function: u32, arguments: &[&str]) -> Vec<u8> {
-    let mut body = [
-        &function.to_be_bytes()[..],
-        &count(0),
-        &count(arguments.len()),
-    ]
-    .concat();
+    let mut body = [&function.to_be_bytes()[..], &count(0), &count(arguments.len())].concat();
     for argument in arguments {
         body.extend(length(argument.len()).to_be_bytes());
         body.extend(argument.as_bytes());
@@ -175,11 +151,5 @@ pub fn terminate() -> Vec<u8> {
 
 /// Parse, Bind, Describe and Execute of the unnamed statement and portal, without a Sync.
 pub fn extended(sql: impl AsRef<[u8]>, values: &[Value]) -> Vec<u8> {
-    [
-        parse("", sql, &[]),
-        bind("", "", values),
-        describe(b'P', ""),
-        execute("", 0),
-    ]
-    .concat()
+    [parse("", sql, &[]), bind("", "", values), describe(b'P', ""), execute("", 0)].concat()
 }

@@ -11,35 +11,19 @@ const LIMIT: &str = "120";
 ///
 /// Panics with the name when it is nowhere: a machine without Postgres cannot run these tests.
 pub fn find(name: &str) -> PathBuf {
-    let mut places: Vec<PathBuf> = std::env::var_os("UNTWIN_TEST_PG_BIN")
-        .map(PathBuf::from)
-        .into_iter()
-        .collect();
-    places.extend(std::env::split_paths(
-        &std::env::var_os("PATH").unwrap_or_default(),
-    ));
+    let mut places: Vec<PathBuf> =
+        std::env::var_os("UNTWIN_TEST_PG_BIN").map(PathBuf::from).into_iter().collect();
+    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     places.extend(debian_directories());
-    let found = places
-        .iter()
-        .map(|place| place.join(name))
-        .find(|path| path.is_file());
-    found.unwrap_or_else(|| {
-        panic!("{name} is neither in UNTWIN_TEST_PG_BIN nor PATH nor /usr/lib/postgresql")
-    })
+    let found = places.iter().map(|place| place.join(name)).find(|path| path.is_file());
+    found
+        .unwrap_or_else(|| panic!("{name} is neither in UNTWIN_TEST_PG_BIN nor PATH nor /usr/lib/postgresql"))
 }
 
 fn debian_directories() -> Vec<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut numbered: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| {
-            Some((
-                entry.file_name().to_str()?.parse().ok()?,
-                entry.path().join("bin"),
-            ))
-        })
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
         .collect();
     numbered.sort();
     numbered.into_iter().rev().map(|(_, path)| path).collect()
@@ -59,11 +43,7 @@ pub fn run(program: &Path, arguments: &[&str], input: &str) -> Output {
         .spawn()
         .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
     // A program that ends early closes its stdin: what it printed says why.
-    let _ = child
-        .stdin
-        .take()
-        .expect("stdin was piped")
-        .write_all(input.as_bytes());
+    let _ = child.stdin.take().expect("stdin was piped").write_all(input.as_bytes());
     child.wait_with_output().expect("the program was started")
 }
 

@@ -33,10 +33,8 @@ pub struct Proxy {
 
 /// The binary under test: what cargo built, or `UNTWIN_TEST_BIN` to test another build.
 pub fn binary() -> PathBuf {
-    std::env::var_os("UNTWIN_TEST_BIN").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_untwin")),
-        PathBuf::from,
-    )
+    std::env::var_os("UNTWIN_TEST_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_untwin")), PathBuf::from)
 }
 
 impl Proxy {
@@ -61,13 +59,7 @@ impl Proxy {
             command.env_remove(name);
         }
         let mut child = command
-            .args([
-                "--upstream",
-                &format!("postgres://{upstream}"),
-                "--listen",
-                "127.0.0.1:0",
-                "--journal",
-            ])
+            .args(["--upstream", &format!("postgres://{upstream}"), "--listen", "127.0.0.1:0", "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
@@ -81,14 +73,7 @@ impl Proxy {
         let database = database.to_owned();
         let none = SocketAddr::from(([127, 0, 0, 1], 0));
         // Owned from here on, so that a failure below ends the process too.
-        let mut proxy = Proxy {
-            child,
-            address: none,
-            database,
-            journal,
-            stderr,
-            _directory: directory,
-        };
+        let mut proxy = Proxy { child, address: none, database, journal, stderr, _directory: directory };
         let said = said.unwrap_or_else(|| panic!("untwin does not listen: {}", proxy.stderr()));
         proxy.address = said;
         proxy
@@ -96,12 +81,9 @@ impl Proxy {
 
     /// A connection through the proxy to its database.
     pub fn connect(&self) -> Wire {
-        Wire::open(
-            self.address,
-            &[("user", "postgres"), ("database", &self.database)],
-        )
-        .unwrap_or_else(|error| panic!("no connection through untwin: {error}\n{}", self.stderr()))
-        .0
+        Wire::open(self.address, &[("user", "postgres"), ("database", &self.database)])
+            .unwrap_or_else(|error| panic!("no connection through untwin: {error}\n{}", self.stderr()))
+            .0
     }
 
     /// What it wrote to stderr, the end of it.
@@ -123,9 +105,11 @@ impl Proxy {
     pub fn journal(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.journal).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        merge(whole.lines().map(|line| {
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
-        }))
+        merge(
+            whole
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))),
+        )
     }
 
     /// The journal once no record is pending any more; panics with it after twenty seconds.
@@ -136,11 +120,7 @@ impl Proxy {
             if records.iter().all(|record| record["fate"] != "pending") {
                 return records;
             }
-            assert!(
-                Instant::now() < deadline,
-                "fates stay pending: {records:#?}\n{}",
-                self.stderr()
-            );
+            assert!(Instant::now() < deadline, "fates stay pending: {records:#?}\n{}", self.stderr());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -25,9 +25,7 @@ impl Reply {
     /// A field of an ErrorResponse or NoticeResponse: `C` is the SQLSTATE, `M` the message.
     pub fn field(&self, code: u8) -> Option<String> {
         let mut fields = self.body.split(|byte| *byte == 0);
-        fields.find_map(|field| {
-            Some(String::from_utf8_lossy(field.strip_prefix(&[code])?).into_owned())
-        })
+        fields.find_map(|field| Some(String::from_utf8_lossy(field.strip_prefix(&[code])?).into_owned()))
     }
 
     /// The command tag of a CommandComplete.
@@ -55,16 +53,11 @@ impl Reply {
     /// The columns of a DataRow of text, joined by `|`, NULL as `\N`.
     fn row(&self) -> String {
         let column = |value: &Option<Vec<u8>>| {
-            value.as_ref().map_or_else(
-                || "\\N".to_owned(),
-                |bytes| String::from_utf8_lossy(bytes).into_owned(),
-            )
+            value
+                .as_ref()
+                .map_or_else(|| "\\N".to_owned(), |bytes| String::from_utf8_lossy(bytes).into_owned())
         };
-        self.columns()
-            .iter()
-            .map(column)
-            .collect::<Vec<_>>()
-            .join("|")
+        self.columns().iter().map(column).collect::<Vec<_>>().join("|")
     }
 }
 
@@ -80,11 +73,7 @@ pub fn outcomes(replies: &[Reply]) -> Vec<String> {
 
 /// The rows among replies, in the form of [`Wire::rows`].
 pub fn rows(replies: &[Reply]) -> Vec<String> {
-    replies
-        .iter()
-        .filter(|reply| reply.tag == b'D')
-        .map(Reply::row)
-        .collect()
+    replies.iter().filter(|reply| reply.tag == b'D').map(Reply::row).collect()
 }
 
 /// The type bytes of replies, in order.
@@ -114,10 +103,7 @@ impl Wire {
     }
 
     /// A connection and what the server said until it was ready; the error holds what it said instead.
-    pub fn open(
-        address: SocketAddr,
-        parameters: &[(&str, &str)],
-    ) -> io::Result<(Wire, Vec<Reply>)> {
+    pub fn open(address: SocketAddr, parameters: &[(&str, &str)]) -> io::Result<(Wire, Vec<Reply>)> {
         let mut wire = Self::dial(address)?;
         wire.stream.write_all(&message::startup(parameters))?;
         let replies = wire.greeting()?;
@@ -130,11 +116,7 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Wire {
-            stream,
-            received: Vec::new(),
-            backend_key: Vec::new(),
-        })
+        Ok(Wire { stream, received: Vec::new(), backend_key: Vec::new() })
     }
 
     /// Reads until the server is ready for the first query; notes the backend key.
@@ -151,9 +133,7 @@ impl Wire {
 
     /// Sends bytes; panics when the peer is gone.
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream
-            .write_all(bytes)
-            .expect("the peer takes what is sent");
+        self.stream.write_all(bytes).expect("the peer takes what is sent");
     }
 
     /// Sends bytes; a peer that is gone is no failure.
@@ -173,7 +153,10 @@ impl Wire {
                 return Ok(reply);
             }
             let mut chunk = [0; 64 << 10];
-            let read = self.stream.read(&mut chunk)?;
+            let read = match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -188,10 +171,7 @@ impl Wire {
         let [tag, length @ ..] = *header;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if !(4..=LONGEST).contains(&length) {
-            return Err(io::Error::other(format!(
-                "a reply {:?} of {length} bytes",
-                char::from(tag)
-            )));
+            return Err(io::Error::other(format!("a reply {:?} of {length} bytes", char::from(tag))));
         }
         if self.received.len() < length + 1 {
             return Ok(None);
@@ -231,11 +211,7 @@ impl Wire {
     pub fn converse(&mut self, bytes: &[u8], n: usize) -> Vec<Reply> {
         let mut writer = self.stream.try_clone().expect("a socket can be cloned");
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                writer
-                    .write_all(bytes)
-                    .expect("the peer takes what is sent")
-            });
+            scope.spawn(move || writer.write_all(bytes).expect("the peer takes what is sent"));
             self.until_ready(n)
         })
     }
@@ -256,22 +232,14 @@ impl Wire {
     pub fn run(&mut self, sql: &str) {
         let replies = self.query(sql);
         let failed = replies.iter().find(|reply| reply.tag == b'E');
-        assert!(
-            failed.is_none(),
-            "{sql}: {:?}",
-            failed.and_then(|reply| reply.field(b'M'))
-        );
+        assert!(failed.is_none(), "{sql}: {:?}", failed.and_then(|reply| reply.field(b'M')));
     }
 
     /// The rows of a query that may not fail, columns joined by `|`, NULL as `\N`.
     pub fn rows(&mut self, sql: &str) -> Vec<String> {
         let replies = self.query(sql);
         let failed = replies.iter().find(|reply| reply.tag == b'E');
-        assert!(
-            failed.is_none(),
-            "{sql}: {:?}",
-            failed.and_then(|reply| reply.field(b'M'))
-        );
+        assert!(failed.is_none(), "{sql}: {:?}", failed.and_then(|reply| reply.field(b'M')));
         rows(&replies)
     }
 }

@@ -76,7 +76,7 @@ fn transactions() {
 
 #[test]
 fn settings() {
-    use Statement::{Harmless, ResetAll, SetRole, Unknown};
+    use Statement::{Harmless, ResetAll, SetConstraints, SetRole, Unknown};
     let set = |local, name: &str, values: &[&str]| Statement::Set {
         local,
         name: name.into(),
@@ -258,7 +258,7 @@ fn explain_runs_its_body_only_with_analyze() {
 #[test]
 fn changes_of_rows_and_schema() {
     use Statement::{
-        Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, SetConstraints, Unknown, Update,
+        Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, Unknown, Update,
     };
     let truncate = |tables: &[&str], cascade| Statement::Truncate {
         tables: tables.iter().map(|table| name(table)).collect(),
