@@ -31,21 +31,12 @@ fn binary_value(value: &[u8]) -> Vec<u8> {
 }
 
 fn binary_tuple(row: u64) -> Vec<u8> {
-    let values = [
-        &key(row).to_be_bytes()[..],
-        &(row as i32).to_be_bytes(),
-        b"a short note",
-    ];
+    let values = [&key(row).to_be_bytes()[..], &(row as i32).to_be_bytes(), b"a short note"];
     [&3i16.to_be_bytes()[..], &values.map(binary_value).concat()].concat()
 }
 
 /// Reads a COPY stream in payloads of `size` bytes, or one row a payload.
-fn copy(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    name: &str,
-    format: &CopyFormat,
-    payloads: &[&[u8]],
-) {
+fn copy(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, format: &CopyFormat, payloads: &[&[u8]]) {
     group.throughput(Throughput::Elements(ROWS));
     group.bench_function(name, |bench| {
         bench.iter(|| {
@@ -65,12 +56,7 @@ fn copy(
 }
 
 fn copies(criterion: &mut Criterion) {
-    let text = CopyFormat::Text {
-        delimiter: b'\t',
-        null: b"\\N".to_vec(),
-        header: false,
-        default: None,
-    };
+    let text = CopyFormat::Text { delimiter: b'\t', null: b"\\N".to_vec(), header: false, default: None };
     let csv = CopyFormat::Csv {
         delimiter: b',',
         quote: b'"',
@@ -81,9 +67,8 @@ fn copies(criterion: &mut Criterion) {
         force_not_null: ForceColumns::None,
         default: None,
     };
-    let plain = |separator| {
-        rows(|row| format!("{0}{1}{row}{1}a short note\n", spelled(row), separator).into())
-    };
+    let plain =
+        |separator| rows(|row| format!("{0}{1}{row}{1}a short note\n", spelled(row), separator).into());
     let (tabs, commas) = (plain('\t'), plain(','));
     let nulls = rows(|row| format!("{}\t\\N\ta short note\n", spelled(row)).into());
     let quoted = rows(|row| format!("\"{}\",\"{row}\",\"a short note\"\n", spelled(row)).into());
@@ -97,12 +82,7 @@ fn copies(criterion: &mut Criterion) {
         ("csv, all quoted", &csv, &quoted),
         ("binary", &CopyFormat::Binary, &binary),
     ] {
-        copy(
-            &mut group,
-            &format!("{name}, 8 kB payloads"),
-            format,
-            &data.chunks(8192).collect::<Vec<_>>(),
-        );
+        copy(&mut group, &format!("{name}, 8 kB payloads"), format, &data.chunks(8192).collect::<Vec<_>>());
     }
     let lines: Vec<&[u8]> = tabs.split_inclusive(|&byte| byte == b'\n').collect();
     copy(&mut group, "text, one row a payload", &text, &lines);
@@ -120,19 +100,15 @@ fn whole(criterion: &mut Criterion, name: &str, bytes: usize, mut read: impl FnM
 }
 
 fn keys(fields: &[Field], bytes: &[u8]) -> u128 {
-    let keys = fields
-        .iter()
-        .map(|&field| key_of(ColumnKind::Uuid, field, bytes).expect("a key"));
+    let keys = fields.iter().map(|&field| key_of(ColumnKind::Uuid, field, bytes).expect("a key"));
     keys.fold(0, |all, key| all ^ key)
 }
 
 fn arrays(criterion: &mut Criterion) {
     let spelled: Vec<String> = (0..ROWS).map(spelled).collect();
     let text = format!("{{{}}}", spelled.join(","));
-    let mut binary: Vec<u8> = [1, 0, 2950, ROWS as i32, 1]
-        .iter()
-        .flat_map(|word| word.to_be_bytes())
-        .collect();
+    let mut binary: Vec<u8> =
+        [1, 0, 2950, ROWS as i32, 1].iter().flat_map(|word| word.to_be_bytes()).collect();
     binary.extend(rows(|row| binary_value(&key(row).to_be_bytes())));
     let mut fields = Vec::new();
     whole(criterion, "uuid[] text", text.len(), || {
@@ -146,12 +122,7 @@ fn arrays(criterion: &mut Criterion) {
 }
 
 fn documents(criterion: &mut Criterion) {
-    let object = |row| {
-        format!(
-            "{{\"id\":\"{}\",\"n\":{row},\"note\":\"a short note\"}}",
-            spelled(row)
-        )
-    };
+    let object = |row| format!("{{\"id\":\"{}\",\"n\":{row},\"note\":\"a short note\"}}", spelled(row));
     let document = format!("[{}]", (0..ROWS).map(object).collect::<Vec<_>>().join(","));
     let mut fields = Vec::new();
     whole(criterion, "json", document.len(), || {
@@ -165,37 +136,14 @@ fn documents(criterion: &mut Criterion) {
 
 fn binds(criterion: &mut Criterion) {
     let body = |format: u16, values: [&[u8]; 3]| {
-        let head = [
-            &b"\0statement\0\0\x01"[..],
-            &format.to_be_bytes(),
-            &3u16.to_be_bytes(),
-        ]
-        .concat();
+        let head = [&b"\0statement\0\0\x01"[..], &format.to_be_bytes(), &3u16.to_be_bytes()].concat();
         [head, values.map(binary_value).concat(), vec![0, 0]].concat()
     };
     let text: Vec<Vec<u8>> = (0..ROWS)
-        .map(|row| {
-            body(
-                0,
-                [
-                    spelled(row).as_bytes(),
-                    row.to_string().as_bytes(),
-                    b"a short note",
-                ],
-            )
-        })
+        .map(|row| body(0, [spelled(row).as_bytes(), row.to_string().as_bytes(), b"a short note"]))
         .collect();
     let binary: Vec<Vec<u8>> = (0..ROWS)
-        .map(|row| {
-            body(
-                1,
-                [
-                    &key(row).to_be_bytes(),
-                    &(row as i32).to_be_bytes(),
-                    b"a short note",
-                ],
-            )
-        })
+        .map(|row| body(1, [&key(row).to_be_bytes(), &(row as i32).to_be_bytes(), b"a short note"]))
         .collect();
     let mut fields = Vec::new();
     for (name, bodies) in [("bind text", &text), ("bind binary", &binary)] {
@@ -216,10 +164,7 @@ fn hashes(criterion: &mut Criterion) {
     let fields = [
         Field::Text { start: 0, end: 36 },
         Field::Text { start: 37, end: 41 },
-        Field::Text {
-            start: 42,
-            end: row.len() as u32,
-        },
+        Field::Text { start: 42, end: row.len() as u32 },
     ];
     criterion.bench_function("hash of a row", |bench| {
         bench.iter(|| row_hash(black_box(&fields), black_box(row.as_bytes())));

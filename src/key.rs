@@ -146,11 +146,7 @@ pub fn is_rfc(value: u128) -> bool {
 pub fn overwrite(spelling: &mut [u8], value: u128) {
     let has = |test: fn(&u8) -> bool| spelling.iter().any(test);
     let upper = has(u8::is_ascii_uppercase) && !has(u8::is_ascii_lowercase);
-    let alphabet: &[u8; 16] = if upper {
-        b"0123456789ABCDEF"
-    } else {
-        b"0123456789abcdef"
-    };
+    let alphabet: &[u8; 16] = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
     let mut shift = 128;
     for byte in spelling.iter_mut().filter(|byte| byte.is_ascii_hexdigit()) {
         shift -= 4;
@@ -215,22 +211,10 @@ mod tests {
     fn overwriting_keeps_the_style() {
         let fresh = 0x01234567_89ab_4def_8123_456789abcdef;
         for (old, new) in [
-            (
-                "abcdef00-1111-4111-8111-111111111111",
-                "01234567-89ab-4def-8123-456789abcdef",
-            ),
-            (
-                "{ABCDEF00-1111-4111-8111-111111111111}",
-                "{01234567-89AB-4DEF-8123-456789ABCDEF}",
-            ),
-            (
-                "ABCDEf00111141118111111111111111",
-                "0123456789ab4def8123456789abcdef",
-            ),
-            (
-                "11111111-1111-4111-8111-111111111111",
-                "01234567-89ab-4def-8123-456789abcdef",
-            ),
+            ("abcdef00-1111-4111-8111-111111111111", "01234567-89ab-4def-8123-456789abcdef"),
+            ("{ABCDEF00-1111-4111-8111-111111111111}", "{01234567-89AB-4DEF-8123-456789ABCDEF}"),
+            ("ABCDEf00111141118111111111111111", "0123456789ab4def8123456789abcdef"),
+            ("11111111-1111-4111-8111-111111111111", "01234567-89ab-4def-8123-456789abcdef"),
         ] {
             let mut bytes = old.as_bytes().to_vec();
             overwrite(&mut bytes, fresh);

@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/check.rs"]
+mod check;
 #[path = "integration/copy.rs"]
 mod copy;
 #[path = "integration/corpus.rs"]
@@ -28,14 +30,20 @@ mod harmless;
 mod hostile;
 #[path = "integration/journal.rs"]
 mod journal;
+#[path = "integration/limits.rs"]
+mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
+#[path = "integration/protection.rs"]
+mod protection;
 #[path = "integration/reference.rs"]
 mod reference;
 #[path = "integration/references.rs"]
 mod references;
+#[path = "integration/reload.rs"]
+mod reload;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]

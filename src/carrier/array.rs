@@ -62,9 +62,7 @@ pub fn binary_elements(array: &[u8], elements: &mut Vec<Field>) -> Option<u32> {
             at = start;
             continue;
         }
-        at = start
-            .checked_add(usize::try_from(length).ok()?)
-            .filter(|&end| end <= array.len())?;
+        at = start.checked_add(usize::try_from(length).ok()?).filter(|&end| end <= array.len())?;
         elements.push(Field::binary(start..at));
     }
     (at == array.len()).then_some(element_type)
@@ -85,11 +83,7 @@ fn quoted(array: &[u8], start: usize) -> Option<(Field, usize)> {
         escapes = true;
         at += 2;
     }
-    let element = if escapes {
-        Field::escaped(start..at)
-    } else {
-        Field::text(start..at)
-    };
+    let element = if escapes { Field::escaped(start..at) } else { Field::text(start..at) };
     Some((element, skip_space(array, at + 1)))
 }
 
@@ -106,14 +100,7 @@ fn unquoted(array: &[u8], start: usize) -> Option<(Field, usize)> {
         return None;
     }
     let is_null = value.eq_ignore_ascii_case(b"null");
-    Some((
-        if is_null {
-            Field::Null
-        } else {
-            Field::text(start..start + value.len())
-        },
-        next,
-    ))
+    Some((if is_null { Field::Null } else { Field::text(start..start + value.len()) }, next))
 }
 
 fn unquoted_with_escapes(array: &[u8], start: usize) -> Option<(Field, usize)> {
@@ -170,8 +157,7 @@ mod tests {
         let shown: Vec<String> = elements
             .iter()
             .map(|field| {
-                let bytes =
-                    String::from_utf8_lossy(field.of(array).unwrap_or_default()).into_owned();
+                let bytes = String::from_utf8_lossy(field.of(array).unwrap_or_default()).into_owned();
                 match field {
                     Field::Null => "null".into(),
                     Field::Escaped { .. } => format!("escaped[{bytes}]"),
@@ -191,18 +177,9 @@ mod tests {
             ("{a,b c , d}", Some("[a] [b c] [d]")),
             ("\x0b{\x0ca\t,\r\nb\x0b}\x0c", Some("[a] [b]")),
             ("{\"a\",\"b,}{\" , \"\"}", Some("[a] [b,}{] []")),
-            (
-                "{\"q\\\"x\",\"\\\\\"}",
-                Some("escaped[q\\\"x] escaped[\\\\]"),
-            ),
-            (
-                "{NULL,null,nUlL,\"NULL\",NULLS, NULL }",
-                Some("null null null [NULL] [NULLS] null"),
-            ),
-            (
-                "{\\NULL,a\\,b,a\\ ,\\}}",
-                Some("escaped[\\NULL] escaped[a\\,b] escaped[a\\ ] escaped[\\}]"),
-            ),
+            ("{\"q\\\"x\",\"\\\\\"}", Some("escaped[q\\\"x] escaped[\\\\]")),
+            ("{NULL,null,nUlL,\"NULL\",NULLS, NULL }", Some("null null null [NULL] [NULLS] null")),
+            ("{\\NULL,a\\,b,a\\ ,\\}}", Some("escaped[\\NULL] escaped[a\\,b] escaped[a\\ ] escaped[\\}]")),
             ("{é,\"日本\"}", Some("[é] [日本]")),
             ("", None),
             ("a", None),
@@ -225,22 +202,13 @@ mod tests {
         ] {
             let mut elements = Vec::new();
             let read = text_elements(array.as_bytes(), &mut elements);
-            assert_eq!(
-                read.map(|()| show(array.as_bytes(), &elements)).as_deref(),
-                expected,
-                "{array}"
-            );
+            assert_eq!(read.map(|()| show(array.as_bytes(), &elements)).as_deref(), expected, "{array}");
         }
     }
 
     fn binary(dimensions: i32, count: i32, elements: &[Option<&[u8]>]) -> Vec<u8> {
-        let mut array: Vec<u8> = [dimensions, 1, 2950]
-            .iter()
-            .flat_map(|word| word.to_be_bytes())
-            .collect();
-        array.extend(
-            (0..dimensions).flat_map(|_| [count.to_be_bytes(), 1i32.to_be_bytes()].concat()),
-        );
+        let mut array: Vec<u8> = [dimensions, 1, 2950].iter().flat_map(|word| word.to_be_bytes()).collect();
+        array.extend((0..dimensions).flat_map(|_| [count.to_be_bytes(), 1i32.to_be_bytes()].concat()));
         for element in elements {
             array.extend(element.map_or(-1, |bytes| bytes.len() as i32).to_be_bytes());
             array.extend(element.unwrap_or_default());
@@ -253,10 +221,7 @@ mod tests {
         for (array, expected) in [
             (binary(0, 0, &[]), Some("")),
             (binary(1, 0, &[]), Some("")),
-            (
-                binary(1, 3, &[Some(b"ab"), None, Some(b"")]),
-                Some("[ab] null []"),
-            ),
+            (binary(1, 3, &[Some(b"ab"), None, Some(b"")]), Some("[ab] null []")),
             (binary(1, 2, &[Some(b"ab")]), None),
             (binary(1, 1, &[Some(b"ab"), None]), None),
             (binary(1, -1, &[]), None),
@@ -268,11 +233,7 @@ mod tests {
         ] {
             let mut elements = Vec::new();
             let read = binary_elements(&array, &mut elements);
-            assert_eq!(
-                read.map(|_| show(&array, &elements)).as_deref(),
-                expected,
-                "{array:?}"
-            );
+            assert_eq!(read.map(|_| show(&array, &elements)).as_deref(), expected, "{array:?}");
             assert!(read.is_none_or(|oid| oid == 2950));
         }
     }

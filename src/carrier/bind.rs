@@ -24,12 +24,7 @@ impl<'a> Bind<'a> {
         let (portal, rest) = (body.get(..portal_end)?, body.get(portal_end + 1..)?);
         let statement_end = memchr::memchr(0, rest)?;
         let statement = rest.get(..statement_end)?;
-        Some(Self {
-            portal,
-            statement,
-            body,
-            formats_at: portal_end + statement_end + 2,
-        })
+        Some(Self { portal, statement, body, formats_at: portal_end + statement_end + 2 })
     }
 
     /// Reads the parameters, `$1` first, with positions in the body, and returns the formats of the
@@ -67,9 +62,7 @@ fn parameter(body: &[u8], at: usize, format: Format) -> Option<(Field, usize)> {
     if length == -1 {
         return Some((Field::Null, start));
     }
-    let end = start
-        .checked_add(usize::try_from(length).ok()?)
-        .filter(|&end| end <= body.len())?;
+    let end = start.checked_add(usize::try_from(length).ok()?).filter(|&end| end <= body.len())?;
     Some(match format {
         Format::Text => (Field::text(start..end), end),
         Format::Binary => (Field::binary(start..end), end),
@@ -96,12 +89,7 @@ impl<'a> Formats<'a> {
     fn read(body: &'a [u8], at: usize) -> Option<(Self, usize)> {
         let start = at + 2;
         let end = start + 2 * usize::from(u16_at(body, at)?);
-        Some((
-            Self {
-                codes: body.get(start..end)?,
-            },
-            end,
-        ))
+        Some((Self { codes: body.get(start..end)? }, end))
     }
 
     /// How many codes the list holds.
@@ -170,10 +158,7 @@ mod tests {
     fn names_come_without_their_zero() {
         let body = body(&[], &[], &[]);
         let bind = Bind::parse(&body).unwrap();
-        assert_eq!(
-            (bind.portal, bind.statement),
-            (&b"p"[..], &b"statement"[..])
-        );
+        assert_eq!((bind.portal, bind.statement), (&b"p"[..], &b"statement"[..]));
         let bind = Bind::parse(b"\0\0").unwrap();
         assert_eq!((bind.portal, bind.statement), (&b""[..], &b""[..]));
         assert_eq!(Bind::parse(b"p\0statement"), None);
@@ -193,21 +178,14 @@ mod tests {
             (&[2], None),
             (&[0, 0, 2], None),
         ] {
-            assert_eq!(
-                kinds(&body(formats, &values, &[])).as_deref(),
-                expected,
-                "{formats:?}"
-            );
+            assert_eq!(kinds(&body(formats, &values, &[])).as_deref(), expected, "{formats:?}");
         }
     }
 
     #[test]
     fn result_formats_are_returned() {
         let body = body(&[], &[], &[0, 1]);
-        let results = Bind::parse(&body)
-            .unwrap()
-            .parameters(&mut Vec::new())
-            .unwrap();
+        let results = Bind::parse(&body).unwrap().parameters(&mut Vec::new()).unwrap();
         assert_eq!(
             [results.of(0), results.of(1), results.of(2)],
             [Some(Format::Text), Some(Format::Binary), None]

@@ -44,14 +44,9 @@ struct Segment {
 impl<'a> Row<'a> {
     /// Where a range within `bytes` stands in the connection's byte stream: the stream position and
     /// the part of the range that begins there. Several pieces when it straddles CopyData messages.
-    pub fn pieces(
-        &self,
-        range: Range<usize>,
-    ) -> impl Iterator<Item = (u64, Range<usize>)> + use<'a> {
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (u64, Range<usize>)> + use<'a> {
         let (segments, length) = (self.segments, self.bytes.len());
-        let first = segments
-            .partition_point(|segment| segment.start <= range.start)
-            .saturating_sub(1);
+        let first = segments.partition_point(|segment| segment.start <= range.start).saturating_sub(1);
         (first..segments.len()).map_while(move |index| {
             let segment = segments.get(index)?;
             let segment_end = segments.get(index + 1).map_or(length, |next| next.start);
@@ -98,12 +93,7 @@ impl CopyReader {
     #[must_use]
     pub fn new(format: &CopyFormat, columns: &[impl AsRef<str>], limit: usize) -> Self {
         let splitter = match format {
-            CopyFormat::Text {
-                delimiter,
-                null,
-                header,
-                default,
-            } => Splitter::Text(TextSplitter::new(
+            CopyFormat::Text { delimiter, null, header, default } => Splitter::Text(TextSplitter::new(
                 *delimiter,
                 null,
                 *header,
@@ -113,10 +103,7 @@ impl CopyReader {
             CopyFormat::Csv { .. } => Splitter::Csv(CsvSplitter::new(format, columns)),
             CopyFormat::Binary => Splitter::Binary(BinarySplitter::new(columns.len())),
         };
-        Self {
-            splitter,
-            stream: Stream::new(limit),
-        }
+        Self { splitter, stream: Stream::new(limit) }
     }
 
     /// Reads on. `at` is the position of `payload[0]` in the connection's byte stream.
@@ -129,10 +116,7 @@ impl CopyReader {
             Splitter::Csv(splitter) => self.stream.feed(splitter, payload, at, sink),
             Splitter::Binary(splitter) => self.stream.feed(splitter, payload, at, sink),
         }
-        self.stream
-            .segments
-            .first()
-            .map_or(at + payload.len() as u64, |segment| segment.at)
+        self.stream.segments.first().map_or(at + payload.len() as u64, |segment| segment.at)
     }
 
     /// CopyDone: hands out a last row that has no line end.
@@ -199,13 +183,7 @@ impl Stream {
         }
     }
 
-    fn feed(
-        &mut self,
-        splitter: &mut impl Split,
-        payload: &[u8],
-        at: u64,
-        sink: &mut impl RowSink,
-    ) {
+    fn feed(&mut self, splitter: &mut impl Split, payload: &[u8], at: u64, sink: &mut impl RowSink) {
         if self.status == Status::Reading && !fits(payload) {
             self.give_up("payload too long");
         }

@@ -33,10 +33,7 @@ const START: Stage = Stage::Tuple { read: 0, fields: 0 };
 
 impl BinarySplitter {
     pub(super) fn new(columns: usize) -> Self {
-        Self {
-            columns,
-            stage: Stage::Header,
-        }
+        Self { columns, stage: Stage::Header }
     }
 
     fn header(&mut self, bytes: &[u8], last: bool) -> Step {
@@ -53,30 +50,18 @@ impl BinarySplitter {
         let Ok(extension) = usize::try_from(i32::from_be_bytes([e0, e1, e2, e3])) else {
             return Step::GaveUp("invalid binary COPY header");
         };
-        self.stage = if extension == 0 {
-            START
-        } else {
-            Stage::Extension(extension)
-        };
+        self.stage = if extension == 0 { START } else { Stage::Extension(extension) };
         Step::Skip { next: HEADER }
     }
 
     fn extension(&mut self, bytes: &[u8], remaining: usize) -> Step {
         let next = remaining.min(bytes.len());
-        self.stage = if next == remaining {
-            START
-        } else {
-            Stage::Extension(remaining - next)
-        };
+        self.stage = if next == remaining { START } else { Stage::Extension(remaining - next) };
         Step::Skip { next }
     }
 
     fn tuple(&mut self, bytes: &[u8], last: bool, out: &mut Vec<Field>) -> Step {
-        let Stage::Tuple {
-            mut read,
-            fields: mut done,
-        } = self.stage
-        else {
+        let Stage::Tuple { mut read, fields: mut done } = self.stage else {
             return Step::More;
         };
         if read == 0 {
@@ -104,10 +89,7 @@ impl BinarySplitter {
             (read, done) = (next, done + 1);
         }
         self.stage = START;
-        Step::Row {
-            end: read,
-            next: read,
-        }
+        Step::Row { end: read, next: read }
     }
 }
 
@@ -119,9 +101,7 @@ fn field(bytes: &[u8], at: usize) -> Option<(Option<Field>, usize)> {
     let start = at + 4;
     match usize::try_from(length) {
         Ok(length) => {
-            let end = start
-                .checked_add(length)
-                .filter(|&end| end <= bytes.len())?;
+            let end = start.checked_add(length).filter(|&end| end <= bytes.len())?;
             Some((Some(Field::binary(start..end)), end))
         }
         Err(_) if length == -1 => Some((Some(Field::Null), start)),
@@ -130,11 +110,7 @@ fn field(bytes: &[u8], at: usize) -> Option<(Option<Field>, usize)> {
 }
 
 fn unfinished(last: bool) -> Step {
-    if last {
-        Step::GaveUp("data ends too early")
-    } else {
-        Step::More
-    }
+    if last { Step::GaveUp("data ends too early") } else { Step::More }
 }
 
 impl Split for BinarySplitter {

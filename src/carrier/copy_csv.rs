@@ -59,13 +59,7 @@ impl CsvSplitter {
             escape: b'"',
             null: Vec::new(),
             default: None,
-            force: vec![
-                Force {
-                    null: false,
-                    not_null: false
-                };
-                columns.len()
-            ],
+            force: vec![Force { null: false, not_null: false }; columns.len()],
             header: false,
             lines: LineEnds::default(),
             scanned: 0,
@@ -84,8 +78,7 @@ impl CsvSplitter {
         } = format
         {
             (splitter.delimiter, splitter.quote, splitter.escape) = (*delimiter, *quote, *escape);
-            (splitter.null, splitter.default, splitter.header) =
-                (null.clone(), default.clone(), *header);
+            (splitter.null, splitter.default, splitter.header) = (null.clone(), default.clone(), *header);
             for (force, column) in splitter.force.iter_mut().zip(columns) {
                 force.null = names(force_null, column.as_ref());
                 force.not_null = names(force_not_null, column.as_ref());
@@ -100,11 +93,8 @@ impl CsvSplitter {
         {
             return Scan::Not(step);
         }
-        let found = if self.quote == self.escape {
-            self.scan_doubled(bytes, last)
-        } else {
-            self.scan(bytes, last)
-        };
+        let found =
+            if self.quote == self.escape { self.scan_doubled(bytes, last) } else { self.scan(bytes, last) };
         match found {
             Some((end, LineEnd::Next(next))) => Scan::Whole { end, next },
             Some((_, LineEnd::Mixed)) => Scan::Not(Step::GaveUp(MIXED_LINE_ENDS)),
@@ -112,10 +102,7 @@ impl CsvSplitter {
             None if !last => Scan::Not(Step::More),
             // Of a header Postgres asks only where it ends.
             None if self.in_quotes && !self.header => Scan::Not(Step::GaveUp(UNTERMINATED)),
-            None => Scan::Whole {
-                end: bytes.len(),
-                next: bytes.len(),
-            },
+            None => Scan::Whole { end: bytes.len(), next: bytes.len() },
         }
     }
 
@@ -197,8 +184,7 @@ impl CsvSplitter {
             }
             start = end + 1;
         }
-        self.push(record, start, record.len(), Shape::Bare, fields)
-            && fields.len() == self.force.len()
+        self.push(record, start, record.len(), Shape::Bare, fields) && fields.len() == self.force.len()
     }
 
     fn split_quoted(&self, record: &[u8], fields: &mut Vec<Field>) -> bool {
@@ -234,11 +220,8 @@ impl CsvSplitter {
                 break;
             }
             let (close, escapes) = self.closing_quote(record, at + 1)?;
-            shape = if shape == Shape::Bare && at == start && !escapes {
-                Shape::Quoted
-            } else {
-                Shape::Mixed
-            };
+            shape =
+                if shape == Shape::Bare && at == start && !escapes { Shape::Quoted } else { Shape::Mixed };
             at = close + 1;
             closed = Some(at);
         }
@@ -270,23 +253,14 @@ impl CsvSplitter {
 
     /// Adds the field of the next column; false if there is none left.
     #[inline]
-    fn push(
-        &self,
-        record: &[u8],
-        start: usize,
-        end: usize,
-        shape: Shape,
-        fields: &mut Vec<Field>,
-    ) -> bool {
+    fn push(&self, record: &[u8], start: usize, end: usize, shape: Shape, fields: &mut Vec<Field>) -> bool {
         let Some(force) = self.force.get(fields.len()) else {
             return false;
         };
         let raw = record.get(start..end).unwrap_or_default();
         fields.push(match shape {
             Shape::Bare if raw == self.null && !force.not_null => Field::Null,
-            Shape::Bare if raw != self.null && self.default.as_deref() == Some(raw) => {
-                Field::Default
-            }
+            Shape::Bare if raw != self.null && self.default.as_deref() == Some(raw) => Field::Default,
             Shape::Bare => Field::text(start..end),
             _ if force.null && self.unquoted_is_null(raw) => Field::Null,
             Shape::Quoted => Field::text(start + 1..end - 1),
@@ -302,9 +276,7 @@ impl CsvSplitter {
         let mut in_quotes = false;
         while let Some(byte) = bytes.next() {
             let escaped = in_quotes && byte == self.escape;
-            let value = match bytes
-                .next_if(|&next| escaped && (next == self.escape || next == self.quote))
-            {
+            let value = match bytes.next_if(|&next| escaped && (next == self.escape || next == self.quote)) {
                 Some(value) => value,
                 None if byte == self.quote => {
                     in_quotes = !in_quotes;
@@ -332,10 +304,7 @@ impl Split for CsvSplitter {
     #[inline]
     fn step(&mut self, bytes: &[u8], last: bool, fields: &mut Vec<Field>) -> Step {
         // Postgres allows these, and then nothing below holds.
-        if [self.quote, self.escape]
-            .iter()
-            .any(|byte| matches!(byte, b'\n' | b'\r'))
-        {
+        if [self.quote, self.escape].iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             return Step::GaveUp("quote is a line end");
         }
         let (end, next) = match self.record(bytes, last) {

@@ -2,8 +2,7 @@
 
 use super::copy::{CARRY_LIMIT, CopyReader, Row, Status};
 use super::copy_tests::{
-    COLUMNS, binary, csv, forcing, read, show, text, with_default, with_escape, with_header,
-    with_null,
+    COLUMNS, binary, csv, forcing, read, show, text, with_default, with_escape, with_header, with_null,
 };
 use crate::sql::statement::{CopyFormat, ForceColumns};
 use proptest::prelude::*;
@@ -20,11 +19,7 @@ fn read_cut(
     cuts: &[usize],
     limit: usize,
 ) -> (Vec<Read>, Status) {
-    let mut ends: Vec<usize> = cuts
-        .iter()
-        .map(|cut| cut % (data.len() + 1))
-        .chain([data.len()])
-        .collect();
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (data.len() + 1)).chain([data.len()]).collect();
     ends.sort_unstable();
     let mut reader = CopyReader::new(format, &COLUMNS[..columns], limit);
     let (mut rows, mut stream, mut safe, mut start) = (Vec::new(), Vec::new(), 0, 0);
@@ -36,34 +31,27 @@ fn read_cut(
         let now_safe = reader.feed(&data[start..end], at, &mut sink);
         assert!(now_safe >= safe && now_safe <= stream.len() as u64);
         (safe, start) = (now_safe, end);
-        assert!(
-            stream.len() as u64 - safe <= 6 * limit as u64,
-            "holds back more than the limit"
-        );
+        assert!(stream.len() as u64 - safe <= 6 * limit as u64, "holds back more than the limit");
     }
     reader.finish(&mut |row: Row<'_>| rows.push(located(row, &stream, safe)));
     (rows, reader.status())
 }
 
 fn located(row: Row<'_>, stream: &[u8], safe: u64) -> Read {
-    let positions = row
-        .fields
-        .iter()
-        .filter_map(|field| field.range())
-        .map(|range| {
-            let mut expected = range.start;
-            let mut positions = Vec::new();
-            for (at, piece) in row.pieces(range.clone()) {
-                assert_eq!(piece.start, expected);
-                let here = at as usize..at as usize + piece.len();
-                assert_eq!(&stream[here.clone()], &row.bytes[piece.clone()]);
-                assert!(at >= safe, "the row's bytes had been let go");
-                expected = piece.end;
-                positions.extend(here.map(|position| position as u64));
-            }
-            assert_eq!(expected, range.end);
-            positions
-        });
+    let positions = row.fields.iter().filter_map(|field| field.range()).map(|range| {
+        let mut expected = range.start;
+        let mut positions = Vec::new();
+        for (at, piece) in row.pieces(range.clone()) {
+            assert_eq!(piece.start, expected);
+            let here = at as usize..at as usize + piece.len();
+            assert_eq!(&stream[here.clone()], &row.bytes[piece.clone()]);
+            assert!(at >= safe, "the row's bytes had been let go");
+            expected = piece.end;
+            positions.extend(here.map(|position| position as u64));
+        }
+        assert_eq!(expected, range.end);
+        positions
+    });
     (show(row), positions.collect())
 }
 
@@ -75,11 +63,7 @@ fn formats() -> impl Strategy<Value = CopyFormat> {
         Just(csv()),
         Just(with_header(with_default(with_null(csv(), "a"), "aa"))),
         Just(with_escape(with_null(csv(), "a"), b'\\')),
-        Just(forcing(
-            with_escape(with_null(csv(), "a"), b','),
-            all(),
-            ForceColumns::None
-        )),
+        Just(forcing(with_escape(with_null(csv(), "a"), b','), all(), ForceColumns::None)),
         Just(forcing(with_null(csv(), "a"), all(), all())),
         Just(CopyFormat::Binary),
     ]
@@ -91,22 +75,12 @@ fn loaded_bytes() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(prop::sample::select(&b"a\t,\"\\\n.N"[..]), 0..60),
         prop::collection::vec(prop::sample::select(&b"a\t,\"\\\n\r."[..]), 0..30),
         prop::collection::vec(
-            prop::sample::select(vec![
-                "a\ta\n",
-                "\"a\",a\n",
-                "a,\"a\"\"\"\n",
-                "\\N\ta\\\n\n",
-                "\\.\n",
-                "a"
-            ]),
+            prop::sample::select(vec!["a\ta\n", "\"a\",a\n", "a,\"a\"\"\"\n", "\\N\ta\\\n\n", "\\.\n", "a"]),
             0..20
         )
         .prop_map(|pieces| pieces.concat().into_bytes()),
         prop::collection::vec(
-            prop::collection::vec(
-                prop::option::of(prop::collection::vec(any::<u8>(), 0..5)),
-                2
-            ),
+            prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 0..5)), 2),
             0..6
         )
         .prop_map(|tuples| binary(3, &tuples)),
@@ -124,11 +98,7 @@ fn as_text(value: Option<&str>, delimiter: char) -> (String, String) {
         .replace('\n', "\\n")
         .replace('\r', "\\r")
         .replace(delimiter, &format!("\\{delimiter}"));
-    let read = if written == value {
-        format!("[{value}]")
-    } else {
-        format!("escaped[{written}]")
-    };
+    let read = if written == value { format!("[{value}]") } else { format!("escaped[{written}]") };
     (written, read)
 }
 
@@ -142,11 +112,7 @@ fn as_csv(value: Option<&str>, delimiter: char, quote_all: bool) -> (String, Str
         return (value.into(), format!("[{value}]"));
     }
     let written = format!("\"{}\"", value.replace('"', "\"\""));
-    let read = if value.contains('"') {
-        format!("escaped[{written}]")
-    } else {
-        format!("[{value}]")
-    };
+    let read = if value.contains('"') { format!("escaped[{written}]") } else { format!("[{value}]") };
     (written, read)
 }
 

@@ -116,13 +116,7 @@ mod tests {
     #[test]
     fn a_carriage_return_at_the_very_end_is_a_line_end_unless_lines_end_in_two_bytes() {
         assert_eq!(LineEnds::default().judge(b"\r", 0, true), LineEnd::Next(1));
-        assert_eq!(
-            LineEnds {
-                style: Some(Style::CrLf)
-            }
-            .judge(b"\r", 0, true),
-            LineEnd::Mixed
-        );
+        assert_eq!(LineEnds { style: Some(Style::CrLf) }.judge(b"\r", 0, true), LineEnd::Mixed);
     }
 
     #[test]
@@ -141,11 +135,7 @@ mod tests {
             (Some(Style::CrLf), b"\rx", false, Marker::NotAlone),
             (Some(Style::CrLf), b"\n", false, Marker::NotAlone),
         ] {
-            assert_eq!(
-                LineEnds { style }.marker(behind, last),
-                marker,
-                "{style:?} {behind:?} {last}"
-            );
+            assert_eq!(LineEnds { style }.marker(behind, last), marker, "{style:?} {behind:?} {last}");
         }
     }
 }

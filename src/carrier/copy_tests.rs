@@ -5,12 +5,7 @@ use super::copy::{CARRY_LIMIT, CopyReader, Row, Status};
 use crate::sql::statement::{CopyFormat, ForceColumns};
 
 pub(super) fn text() -> CopyFormat {
-    CopyFormat::Text {
-        delimiter: b'\t',
-        null: b"\\N".to_vec(),
-        header: false,
-        default: None,
-    }
+    CopyFormat::Text { delimiter: b'\t', null: b"\\N".to_vec(), header: false, default: None }
 }
 
 pub(super) fn csv() -> CopyFormat {
@@ -54,17 +49,8 @@ pub(super) fn with_null(mut format: CopyFormat, string: &str) -> CopyFormat {
     format
 }
 
-pub(super) fn forcing(
-    mut format: CopyFormat,
-    nulls: ForceColumns,
-    not_nulls: ForceColumns,
-) -> CopyFormat {
-    if let CopyFormat::Csv {
-        force_null,
-        force_not_null,
-        ..
-    } = &mut format
-    {
+pub(super) fn forcing(mut format: CopyFormat, nulls: ForceColumns, not_nulls: ForceColumns) -> CopyFormat {
+    if let CopyFormat::Csv { force_null, force_not_null, .. } = &mut format {
         (*force_null, *force_not_null) = (nulls, not_nulls);
     }
     format
@@ -105,19 +91,9 @@ fn assert_reads(format: &CopyFormat, columns: usize, data: &str, expected: &[&st
     assert_eq!(status, Status::Ended, "{data:?} as {format:?}");
 }
 
-fn assert_gives_up(
-    format: &CopyFormat,
-    columns: usize,
-    data: &[u8],
-    rows: usize,
-    reason: &'static str,
-) {
+fn assert_gives_up(format: &CopyFormat, columns: usize, data: &[u8], rows: usize, reason: &'static str) {
     let (read, status) = read(format, columns, data);
-    assert_eq!(
-        (read.len(), status),
-        (rows, Status::GaveUp(reason)),
-        "{data:?} as {format:?}"
-    );
+    assert_eq!((read.len(), status), (rows, Status::GaveUp(reason)), "{data:?} as {format:?}");
 }
 
 #[test]
@@ -148,24 +124,15 @@ fn text_is_read_as_postgres_reads_it() {
 
 #[test]
 fn text_options_are_heeded() {
-    let semicolons = CopyFormat::Text {
-        delimiter: b';',
-        null: Vec::new(),
-        header: true,
-        default: Some(b"D".to_vec()),
-    };
+    let semicolons =
+        CopyFormat::Text { delimiter: b';', null: Vec::new(), header: true, default: Some(b"D".to_vec()) };
     assert_reads(
         &semicolons,
         3,
         "x;y\na;;\\N\nD;\\D;DD\n",
         &["1: [a] null escaped[\\N]", "2: default escaped[\\D] [DD]"],
     );
-    assert_reads(
-        &with_header(text()),
-        2,
-        "a\\\nb\tc\n1\t2\n",
-        &["1: [1] [2]"],
-    );
+    assert_reads(&with_header(text()), 2, "a\\\nb\tc\n1\t2\n", &["1: [1] [2]"]);
     assert_reads(&with_header(text()), 2, "a\tb", &[]);
     assert_reads(&with_header(text()), 2, "\\.\na\tb\n", &[]);
 }
@@ -182,11 +149,7 @@ fn text_that_postgres_refuses_is_given_up() {
         ("a\tb\tc\n", 0, "wrong number of fields"),
         ("a\tb\n\n", 1, "wrong number of fields"),
         ("a\tb\\.\n", 0, "end-of-copy marker not alone on its line"),
-        (
-            "a\tb\n\\.x\n",
-            1,
-            "end-of-copy marker not alone on its line",
-        ),
+        ("a\tb\n\\.x\n", 1, "end-of-copy marker not alone on its line"),
         ("a\tb\n\\.", 1, "end-of-copy marker not alone on its line"),
         ("a\tb\n\\.\r\n", 1, "mixed line ends"),
     ] {
@@ -203,22 +166,10 @@ fn csv_is_read_as_postgres_reads_it() {
         (2, "a,b\rc,d", &["1: [a] [b]", "2: [c] [d]"]),
         (2, ",\"\"\n", &["1: null []"]),
         (2, "\"a\",\"b,\nc\r\"\n", &["1: [a] [b,\nc\r]"]),
-        (
-            2,
-            "\"a\"\"b\",\"\"\"\"\n",
-            &["1: escaped[\"a\"\"b\"] escaped[\"\"\"\"]"],
-        ),
+        (2, "\"a\"\"b\",\"\"\"\"\n", &["1: escaped[\"a\"\"b\"] escaped[\"\"\"\"]"]),
         (2, "a\"b,c\"d,e\n", &["1: escaped[a\"b,c\"d] [e]"]),
-        (
-            2,
-            "\"a\"b,\"a\" \n",
-            &["1: escaped[\"a\"b] escaped[\"a\" ]"],
-        ),
-        (
-            2,
-            " \"a\",\"a\"\"\"\n",
-            &["1: escaped[ \"a\"] escaped[\"a\"\"\"]"],
-        ),
+        (2, "\"a\"b,\"a\" \n", &["1: escaped[\"a\"b] escaped[\"a\" ]"]),
+        (2, " \"a\",\"a\"\"\"\n", &["1: escaped[ \"a\"] escaped[\"a\"\"\"]"]),
         (2, "\\N,\\.\n", &["1: [\\N] [\\.]"]),
         (2, "a,b\n\\.\nrubbish\"", &["1: [a] [b]"]),
         (2, "a,b\n\\.x,b\n", &["1: [a] [b]", "2: [\\.x] [b]"]),
@@ -235,33 +186,13 @@ fn csv_is_read_as_postgres_reads_it() {
 #[test]
 fn csv_options_are_heeded() {
     let backslash = with_escape(csv(), b'\\');
-    assert_reads(
-        &backslash,
-        2,
-        "\"a\\\"b\",\"\\\\\"\n",
-        &["1: escaped[\"a\\\"b\"] escaped[\"\\\\\"]"],
-    );
-    assert_reads(
-        &backslash,
-        2,
-        "\"a\\b\",\\\"c\"\n",
-        &["1: escaped[\"a\\b\"] escaped[\\\"c\"]"],
-    );
+    assert_reads(&backslash, 2, "\"a\\\"b\",\"\\\\\"\n", &["1: escaped[\"a\\\"b\"] escaped[\"\\\\\"]"]);
+    assert_reads(&backslash, 2, "\"a\\b\",\\\"c\"\n", &["1: escaped[\"a\\b\"] escaped[\\\"c\"]"]);
     assert_reads(&backslash, 1, "\"a\\\"\n\"\n", &["1: escaped[\"a\\\"\n\"]"]);
     assert_reads(&with_header(csv()), 2, "\"x\ny\",z\n1,2\n", &["1: [1] [2]"]);
     assert_reads(&with_header(csv()), 2, "\"x,y\n1,2\n", &[]);
-    assert_reads(
-        &with_null(csv(), "NULL"),
-        3,
-        "NULL,\"NULL\",\n",
-        &["1: null [NULL] []"],
-    );
-    assert_reads(
-        &with_default(csv(), "D"),
-        3,
-        "D,\"D\",DD\n",
-        &["1: default [D] [DD]"],
-    );
+    assert_reads(&with_null(csv(), "NULL"), 3, "NULL,\"NULL\",\n", &["1: null [NULL] []"]);
+    assert_reads(&with_default(csv(), "D"), 3, "D,\"D\",DD\n", &["1: default [D] [DD]"]);
 }
 
 #[test]
@@ -308,12 +239,7 @@ pub(super) fn binary(extension: usize, tuples: &[Vec<Option<Vec<u8>>>]) -> Vec<u
     for tuple in tuples {
         data.extend((tuple.len() as i16).to_be_bytes());
         for value in tuple {
-            data.extend(
-                value
-                    .as_ref()
-                    .map_or(-1, |value| value.len() as i32)
-                    .to_be_bytes(),
-            );
+            data.extend(value.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());
             data.extend(value.as_deref().unwrap_or_default());
         }
     }
@@ -323,23 +249,14 @@ pub(super) fn binary(extension: usize, tuples: &[Vec<Option<Vec<u8>>>]) -> Vec<u
 
 #[test]
 fn binary_is_read_as_postgres_reads_it() {
-    let tuples = [
-        vec![Some(b"ab".to_vec()), None],
-        vec![Some(Vec::new()), Some(b"\xff\xff".to_vec())],
-    ];
+    let tuples = [vec![Some(b"ab".to_vec()), None], vec![Some(Vec::new()), Some(b"\xff\xff".to_vec())]];
     let expected = ["1: binary[ab] null", "2: binary[] binary[\u{fffd}\u{fffd}]"];
     for extension in [0, 1, 40] {
         let data = binary(extension, &tuples);
         assert_eq!(read(&CopyFormat::Binary, 2, &data).0, expected);
         // Without the trailer, and with rubbish behind it.
-        assert_eq!(
-            read(&CopyFormat::Binary, 2, &data[..data.len() - 2]).0,
-            expected
-        );
-        assert_eq!(
-            read(&CopyFormat::Binary, 2, &[&data[..], b"x"].concat()).0,
-            expected
-        );
+        assert_eq!(read(&CopyFormat::Binary, 2, &data[..data.len() - 2]).0, expected);
+        assert_eq!(read(&CopyFormat::Binary, 2, &[&data[..], b"x"].concat()).0, expected);
     }
 }
 

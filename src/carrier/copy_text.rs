@@ -47,9 +47,7 @@ impl TextSplitter {
     }
 
     fn line(&mut self, bytes: &[u8], last: bool) -> Line {
-        while let Some(found) = bytes
-            .get(self.scanned..)
-            .and_then(|rest| memchr3(b'\n', b'\r', b'\\', rest))
+        while let Some(found) = bytes.get(self.scanned..).and_then(|rest| memchr3(b'\n', b'\r', b'\\', rest))
         {
             let at = self.scanned + found;
             if bytes.get(at) != Some(&b'\\') {
@@ -67,14 +65,7 @@ impl TextSplitter {
             self.escapes = true;
         }
         self.scanned = bytes.len();
-        if last {
-            Line::Whole {
-                end: bytes.len(),
-                next: bytes.len(),
-            }
-        } else {
-            Line::Not(Step::More)
-        }
+        if last { Line::Whole { end: bytes.len(), next: bytes.len() } } else { Line::Not(Step::More) }
     }
 
     fn line_end(&mut self, bytes: &[u8], at: usize, last: bool) -> Line {
@@ -92,16 +83,11 @@ impl TextSplitter {
     /// since, so that line is not read.
     fn marker(&mut self, bytes: &[u8], at: usize, last: bool) -> Step {
         self.scanned = at;
-        match self
-            .lines
-            .marker(bytes.get(at + 2..).unwrap_or_default(), last)
-        {
+        match self.lines.marker(bytes.get(at + 2..).unwrap_or_default(), last) {
             Marker::End if at == 0 => Step::Ended,
             Marker::More => Step::More,
             Marker::Mixed => Step::GaveUp(MIXED_LINE_ENDS),
-            Marker::End | Marker::NotAlone => {
-                Step::GaveUp("end-of-copy marker not alone on its line")
-            }
+            Marker::End | Marker::NotAlone => Step::GaveUp("end-of-copy marker not alone on its line"),
         }
     }
 
@@ -125,10 +111,7 @@ impl TextSplitter {
 
     fn split_escaped(&self, line: &[u8], fields: &mut Vec<Field>) -> bool {
         let (mut start, mut at, mut escapes) = (0, 0, false);
-        while let Some(found) = line
-            .get(at..)
-            .and_then(|rest| memchr2(self.delimiter, b'\\', rest))
-        {
+        while let Some(found) = line.get(at..).and_then(|rest| memchr2(self.delimiter, b'\\', rest)) {
             at += found;
             if line.get(at) == Some(&b'\\') {
                 escapes = true;
@@ -144,12 +127,7 @@ impl TextSplitter {
         }
         // `at` is beyond the end only behind a backslash that ends the data with nothing to escape.
         // Postgres compares such a field with the NULL string without it.
-        let last = self.field(
-            line,
-            start,
-            line.len() - usize::from(at > line.len()),
-            escapes,
-        );
+        let last = self.field(line, start, line.len() - usize::from(at > line.len()), escapes);
         fields.push(last);
         fields.len() == self.columns
     }

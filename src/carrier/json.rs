@@ -27,15 +27,8 @@ pub fn rows(
     if !fits(document) {
         return None;
     }
-    let mut cursor = Cursor {
-        bytes: document,
-        at: usize::from(document.first() == Some(&1)),
-    };
-    let mut object = Object {
-        members,
-        expected: 0,
-        name: Vec::new(),
-    };
+    let mut cursor = Cursor { bytes: document, at: usize::from(document.first() == Some(&1)) };
+    let mut object = Object { members, expected: 0, name: Vec::new() };
     let mut ordinal = 0;
     cursor.expect(b'[')?;
     if !cursor.eat(b']') {
@@ -76,10 +69,7 @@ impl<M: AsRef<[u8]>> Object<'_, M> {
             let name = cursor.string()?;
             cursor.expect(b':')?;
             let value = cursor.value()?;
-            if let Some(field) = self
-                .wanted(name, cursor.bytes)?
-                .and_then(|index| fields.get_mut(index))
-            {
+            if let Some(field) = self.wanted(name, cursor.bytes)?.and_then(|index| fields.get_mut(index)) {
                 *field = value;
             }
             if !cursor.eat(b',') {
@@ -97,14 +87,8 @@ impl<M: AsRef<[u8]>> Object<'_, M> {
         } else {
             raw
         };
-        let is = |index: &usize| {
-            self.members
-                .get(*index)
-                .is_some_and(|member| member.as_ref() == name)
-        };
-        let found = (self.expected..self.members.len())
-            .chain(0..self.expected)
-            .find(is);
+        let is = |index: &usize| self.members.get(*index).is_some_and(|member| member.as_ref() == name);
+        let found = (self.expected..self.members.len()).chain(0..self.expected).find(is);
         if let Some(index) = found {
             self.expected = index + 1;
         }
@@ -165,18 +149,13 @@ impl Cursor<'_> {
         }
         let inside = start..self.at;
         self.at += 1;
-        Some(if escapes {
-            Field::escaped(inside)
-        } else {
-            Field::text(inside)
-        })
+        Some(if escapes { Field::escaped(inside) } else { Field::text(inside) })
     }
 
     fn scalar(&mut self) -> Option<Field> {
         let start = self.at;
         let rest = self.bytes.get(start..)?;
-        let in_token =
-            |&&byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+        let in_token = |&&byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
         let token = rest.get(..rest.iter().take_while(in_token).count())?;
         self.at += token.len();
         match token {
@@ -226,25 +205,15 @@ impl Cursor<'_> {
 fn is_number(token: &[u8]) -> bool {
     let unsigned = token.strip_prefix(b"-").unwrap_or(token);
     let (mantissa, exponent) = match memchr2(b'e', b'E', unsigned) {
-        Some(at) => (
-            unsigned.get(..at).unwrap_or_default(),
-            unsigned.get(at + 1..),
-        ),
+        Some(at) => (unsigned.get(..at).unwrap_or_default(), unsigned.get(at + 1..)),
         None => (unsigned, None),
     };
     let (whole, fraction) = match memchr::memchr(b'.', mantissa) {
-        Some(at) => (
-            mantissa.get(..at).unwrap_or_default(),
-            mantissa.get(at + 1..),
-        ),
+        Some(at) => (mantissa.get(..at).unwrap_or_default(), mantissa.get(at + 1..)),
         None => (mantissa, None),
     };
     let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
-    let exponent = exponent.map(|part| {
-        part.strip_prefix(b"+")
-            .or(part.strip_prefix(b"-"))
-            .unwrap_or(part)
-    });
+    let exponent = exponent.map(|part| part.strip_prefix(b"+").or(part.strip_prefix(b"-")).unwrap_or(part));
     digits(whole)
         && (whole.len() == 1 || whole.first() != Some(&b'0'))
         && fraction.is_none_or(digits)
@@ -287,10 +256,7 @@ fn unicode(digits: &[u8]) -> Option<(char, &[u8])> {
     }
     let (low, rest) = four_digits(rest.strip_prefix(b"\\u")?)?;
     let low = low.checked_sub(0xdc00).filter(|&low| low < 0x400)?;
-    Some((
-        char::from_u32(0x10000 + ((high - 0xd800) << 10) + low)?,
-        rest,
-    ))
+    Some((char::from_u32(0x10000 + ((high - 0xd800) << 10) + low)?, rest))
 }
 
 fn four_digits(bytes: &[u8]) -> Option<(u32, &[u8])> {

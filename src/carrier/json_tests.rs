@@ -35,27 +35,17 @@ fn finds_the_wanted_members_of_each_object() {
         ("\x01[{\"a\":\"x\"}]", "[x] null"),
         ("[{}]", "null null"),
         (r#"[{"a":"x","b":1},{"b":2,"a":"y"}]"#, "[x] [1]; [y] [2]"),
-        (
-            " [ { \"a\" : \"x\" , \"c\" : 0 } ,\t{ } ]\r\n",
-            "[x] null; null null",
-        ),
+        (" [ { \"a\" : \"x\" , \"c\" : 0 } ,\t{ } ]\r\n", "[x] null; null null"),
         (r#"[{"a":null,"b":true}]"#, "null [true]"),
         (r#"[{"a":-1.5e+3,"b":0}]"#, "[-1.5e+3] [0]"),
         (r#"[{"a":"q\"x","b":"é"}]"#, "escaped[q\\\"x] [é]"),
-        (
-            r#"[{"a":{"b":[1,"}"]},"b":[]}]"#,
-            r#"escaped[{"b":[1,"}"]}] escaped[[]]"#,
-        ),
+        (r#"[{"a":{"b":[1,"}"]},"b":[]}]"#, r#"escaped[{"b":[1,"}"]}] escaped[[]]"#),
         (r#"[{"c":{"a":"inner"},"a":"outer"}]"#, "[outer] null"),
         (r#"[{"a":1,"a":2,"b":3,"b":null}]"#, "[2] null"),
         (r#"[{"\u0061":1,"\u0062":2}]"#, "[1] [2]"),
         (r#"[{"":1,"a ":2,"A":3}]"#, "null null"),
     ] {
-        assert_eq!(
-            read(document.as_bytes(), &["a", "b"]).as_deref(),
-            Some(expected),
-            "{document}"
-        );
+        assert_eq!(read(document.as_bytes(), &["a", "b"]).as_deref(), Some(expected), "{document}");
     }
 }
 
@@ -70,20 +60,9 @@ fn names_are_compared_without_their_escapes() {
     ] {
         let document = format!("[{{\"{name}\":1}}]");
         let expected = if found { "[1]" } else { "null" };
-        assert_eq!(
-            read(document.as_bytes(), &[member]).as_deref(),
-            Some(expected),
-            "{name}"
-        );
+        assert_eq!(read(document.as_bytes(), &[member]).as_deref(), Some(expected), "{name}");
     }
-    for name in [
-        r"\x",
-        r"\u12",
-        r"\ud83d",
-        r"\ud83dx",
-        r"\ud83d\u0041",
-        r"\udc00",
-    ] {
+    for name in [r"\x", r"\u12", r"\ud83d", r"\ud83dx", r"\ud83d\u0041", r"\udc00"] {
         let document = format!("[{{\"{name}\":1}}]");
         assert_eq!(read(document.as_bytes(), &["a"]), None, "{name}");
     }
@@ -138,11 +117,7 @@ fn anything_but_an_array_of_objects_is_refused() {
 #[test]
 fn nesting_is_bounded_and_needs_no_stack() {
     let nested = |depth: usize| {
-        format!(
-            "[{{\"a\":{}{},\"b\":1}}]",
-            "[{\"x\":".repeat(depth / 2),
-            "}]".repeat(depth / 2)
-        )
+        format!("[{{\"a\":{}{},\"b\":1}}]", "[{\"x\":".repeat(depth / 2), "}]".repeat(depth / 2))
     };
     assert!(read(nested(128).as_bytes(), &["b"]).is_some());
     assert_eq!(read(nested(130).as_bytes(), &["b"]), None);

@@ -59,33 +59,24 @@ impl Field {
     // The readers refuse input longer than `u32::MAX` (see `fits`), so these casts lose nothing.
 
     fn text(range: Range<usize>) -> Self {
-        Self::Text {
-            start: range.start as u32,
-            end: range.end as u32,
-        }
+        Self::Text { start: range.start as u32, end: range.end as u32 }
     }
 
     fn escaped(range: Range<usize>) -> Self {
-        Self::Escaped {
-            start: range.start as u32,
-            end: range.end as u32,
-        }
+        Self::Escaped { start: range.start as u32, end: range.end as u32 }
     }
 
     fn binary(range: Range<usize>) -> Self {
-        Self::Binary {
-            start: range.start as u32,
-            end: range.end as u32,
-        }
+        Self::Binary { start: range.start as u32, end: range.end as u32 }
     }
 
     /// Where the value's bytes stand; `None` for NULL and DEFAULT.
     #[must_use]
     pub fn range(self) -> Option<Range<usize>> {
         match self {
-            Self::Text { start, end }
-            | Self::Escaped { start, end }
-            | Self::Binary { start, end } => Some(start as usize..end as usize),
+            Self::Text { start, end } | Self::Escaped { start, end } | Self::Binary { start, end } => {
+                Some(start as usize..end as usize)
+            }
             Self::Null | Self::Default => None,
         }
     }
@@ -102,9 +93,8 @@ impl Field {
     pub fn shifted(self, by: usize) -> Option<Self> {
         let by = u32::try_from(by).ok()?;
         let mut shifted = self;
-        if let Self::Text { start, end }
-        | Self::Escaped { start, end }
-        | Self::Binary { start, end } = &mut shifted
+        if let Self::Text { start, end } | Self::Escaped { start, end } | Self::Binary { start, end } =
+            &mut shifted
         {
             (*start, *end) = (start.checked_add(by)?, end.checked_add(by)?);
         }
@@ -131,10 +121,7 @@ mod tests {
 
     #[test]
     fn shifting_moves_positions_and_refuses_overflow() {
-        assert_eq!(
-            Field::escaped(1..3).shifted(10),
-            Some(Field::escaped(11..13))
-        );
+        assert_eq!(Field::escaped(1..3).shifted(10), Some(Field::escaped(11..13)));
         assert_eq!(Field::Null.shifted(10), Some(Field::Null));
         assert_eq!(Field::text(1..3).shifted(u32::MAX as usize), None);
         assert_eq!(Field::binary(0..1).shifted(usize::MAX), None);

@@ -27,10 +27,7 @@ pub fn key_of(kind: ColumnKind, field: Field, bytes: &[u8]) -> Option<u128> {
 }
 
 fn without_trailing_spaces(value: &[u8]) -> &[u8] {
-    let end = value
-        .iter()
-        .rposition(|&byte| byte != b' ')
-        .map_or(0, |last| last + 1);
+    let end = value.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     value.get(..end).unwrap_or_default()
 }
 
@@ -137,11 +134,7 @@ mod tests {
         ];
         for (index, one) in rows.iter().enumerate() {
             for other in rows.iter().skip(index + 1) {
-                assert_ne!(
-                    row_hash(one, bytes),
-                    row_hash(other, bytes),
-                    "{one:?} {other:?}"
-                );
+                assert_ne!(row_hash(one, bytes), row_hash(other, bytes), "{one:?} {other:?}");
             }
         }
     }

@@ -14,18 +14,12 @@ impl Families {
     /// From pairs of child and parent that say whether the child is a partition.
     pub fn new(inherits: &[(u32, u32, bool)]) -> Self {
         let partitions = inherits.iter().filter(|(_, _, is_partition)| *is_partition);
-        let parents: HashMap<u32, u32> = partitions
-            .map(|(child, parent, _)| (*child, *parent))
-            .collect();
+        let parents: HashMap<u32, u32> = partitions.map(|(child, parent, _)| (*child, *parent)).collect();
         let mut families = Self::default();
         for &child in parents.keys() {
             let root = top(child, &parents);
             families.roots.insert(child, root);
-            families
-                .members
-                .entry(root)
-                .or_insert_with(|| vec![root])
-                .push(child);
+            families.members.entry(root).or_insert_with(|| vec![root]).push(child);
         }
         families
     }
@@ -38,10 +32,7 @@ impl Families {
     /// Every table of the tree, the root first.
     pub fn members(&self, table: u32) -> Vec<u32> {
         let root = self.root(table);
-        self.members
-            .get(&root)
-            .cloned()
-            .unwrap_or_else(|| vec![root])
+        self.members.get(&root).cloned().unwrap_or_else(|| vec![root])
     }
 }
 

@@ -3,30 +3,30 @@
 
 use super::families::Families;
 use super::model::TableId;
-use super::raw::Document;
+use super::raw::{Document, TriggerFunction};
 use super::trigger::{Body, Function, Names, bits};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Trigger functions by oid, and which of them could free keys.
 pub(super) struct Functions {
     by_oid: HashMap<u32, Function>,
+    /// Schema's oid and name.
+    names: HashMap<u32, (u32, String)>,
     freeing: HashSet<u32>,
 }
 
 impl Functions {
     pub fn new(document: &mut Document) -> Self {
-        let functions = std::mem::take(&mut document.trigger_functions).into_iter();
-        let by_oid: HashMap<u32, Function> = functions
-            .map(|(oid, language, body)| (oid, Function::new(&language, body)))
-            .collect();
+        let (mut by_oid, mut names) = (HashMap::new(), HashMap::new());
+        for TriggerFunction(oid, schema, name, language, body) in
+            std::mem::take(&mut document.trigger_functions)
+        {
+            by_oid.insert(oid, Function::new(&language, body));
+            names.insert(oid, (schema, name));
+        }
         let mut opaque = Names::default();
         let of_relations = relation_names(document, &document.opaque_relations);
-        for name in document
-            .opaque_functions
-            .iter()
-            .map(|(_, name)| name.as_str())
-            .chain(of_relations)
-        {
+        for name in document.opaque_functions.iter().map(|(_, name)| name.as_str()).chain(of_relations) {
             opaque.insert(name);
         }
         let freeing = by_oid.iter().filter(|(_, function)| match function {
@@ -35,7 +35,13 @@ impl Functions {
             Function::Unknown => true,
         });
         let freeing = freeing.map(|(oid, _)| *oid).collect();
-        Self { by_oid, freeing }
+        Self { by_oid, names, freeing }
+    }
+
+    /// The oid of the schema and the name of a function that could free keys.
+    pub fn freeing(&self, oid: u32) -> Option<(u32, &str)> {
+        let (schema, name) = self.names.get(&oid)?;
+        self.frees(oid).then_some((*schema, name.as_str()))
     }
 
     /// The body of a function that is PL/pgSQL or SQL and frees nothing.
@@ -110,8 +116,7 @@ impl Frees {
     /// Whether a DELETE that reaches these tables, from a tree with the members `own`, could free more.
     pub fn by_delete(&self, reached: &[TableId], own: &[u32]) -> bool {
         let own: HashSet<u32> = own.iter().copied().collect();
-        meet(&self.delete, reached, |_| true)
-            || meet(&self.update, reached, |table| !own.contains(&table))
+        meet(&self.delete, reached, |_| true) || meet(&self.update, reached, |table| !own.contains(&table))
     }
 
     /// The same for an UPDATE, which may move a row from partition to partition by DELETE and INSERT.
@@ -129,47 +134,29 @@ impl Frees {
 /// Whether a table is in both and accepted. `reached` is sorted; either may be much the larger.
 fn meet(freeing: &HashSet<u32>, reached: &[TableId], accept: impl Fn(u32) -> bool) -> bool {
     if freeing.len() < reached.len() {
-        freeing
-            .iter()
-            .any(|&table| accept(table) && reached.binary_search(&TableId(table)).is_ok())
+        freeing.iter().any(|&table| accept(table) && reached.binary_search(&TableId(table)).is_ok())
     } else {
-        reached
-            .iter()
-            .any(|&TableId(table)| accept(table) && freeing.contains(&table))
+        reached.iter().any(|&TableId(table)| accept(table) && freeing.contains(&table))
     }
 }
 
 fn inserts(document: &Document, functions: &Functions, families: &Families) -> HashSet<u32> {
     let freeing = || {
         let triggers = document.triggers.iter();
-        triggers
-            .filter(|(_, kind, function)| kind & bits::INSERT != 0 && functions.frees(*function))
+        triggers.filter(|(_, kind, function)| kind & bits::INSERT != 0 && functions.frees(*function))
     };
     // Triggers FOR EACH ROW, CHECKs and the like work wherever the row is put.
-    let by_row = freeing()
-        .filter(|(_, kind, _)| kind & bits::ROW != 0)
-        .map(|(table, ..)| *table);
-    let trees: HashSet<u32> = by_row
-        .chain(document.calling.iter().copied())
-        .map(|table| families.root(table))
-        .collect();
-    let mut tables: HashSet<u32> = trees
-        .into_iter()
-        .flat_map(|root| families.members(root))
-        .collect();
+    let by_row = freeing().filter(|(_, kind, _)| kind & bits::ROW != 0).map(|(table, ..)| *table);
+    let trees: HashSet<u32> =
+        by_row.chain(document.calling.iter().copied()).map(|table| families.root(table)).collect();
+    let mut tables: HashSet<u32> = trees.into_iter().flat_map(|root| families.members(root)).collect();
     tables.extend(freeing().map(|(table, ..)| *table));
     let rules = document.rules.iter().filter(|(_, event)| *event == '3');
     tables.extend(rules.map(|(table, _)| *table));
     // An INSERT into a view is one into its table. Each round adds a view or is the last.
     loop {
-        let views = document
-            .stands_on
-            .iter()
-            .filter(|(_, table)| tables.contains(table));
-        let new: Vec<u32> = views
-            .map(|(view, _)| *view)
-            .filter(|view| !tables.contains(view))
-            .collect();
+        let views = document.stands_on.iter().filter(|(_, table)| tables.contains(table));
+        let new: Vec<u32> = views.map(|(view, _)| *view).filter(|view| !tables.contains(view)).collect();
         if new.is_empty() {
             return tables;
         }
@@ -177,33 +164,17 @@ fn inserts(document: &Document, functions: &Functions, families: &Families) -> H
     }
 }
 
-fn others(
-    document: &Document,
-    functions: &Functions,
-    bit: i16,
-    rule: char,
-    calling: &[u32],
-) -> HashSet<u32> {
-    let triggers = document
-        .triggers
-        .iter()
-        .filter(|(_, kind, function)| kind & bit != 0 && functions.frees(*function));
+fn others(document: &Document, functions: &Functions, bit: i16, rule: char, calling: &[u32]) -> HashSet<u32> {
+    let triggers =
+        document.triggers.iter().filter(|(_, kind, function)| kind & bit != 0 && functions.frees(*function));
     let rules = document.rules.iter().filter(|(_, event)| *event == rule);
-    let tables = triggers
-        .map(|(table, _, _)| *table)
-        .chain(rules.map(|(table, _)| *table));
+    let tables = triggers.map(|(table, _, _)| *table).chain(rules.map(|(table, _)| *table));
     tables.chain(calling.iter().copied()).collect()
 }
 
-fn relation_names<'a>(
-    document: &'a Document,
-    oids: &[u32],
-) -> impl Iterator<Item = &'a str> + use<'a> {
+fn relation_names<'a>(document: &'a Document, oids: &[u32]) -> impl Iterator<Item = &'a str> + use<'a> {
     let oids: HashSet<u32> = oids.iter().copied().collect();
-    let relations = document
-        .relations
-        .iter()
-        .filter(move |(oid, ..)| oids.contains(oid));
+    let relations = document.relations.iter().filter(move |(oid, ..)| oids.contains(oid));
     relations.map(|(_, _, name, _)| name.as_str())
 }
 
@@ -213,8 +184,8 @@ mod tests {
 
     const AFTER_ROW_INSERT: i16 = bits::ROW | bits::INSERT;
 
-    fn function(oid: u32, body: Option<&str>) -> (u32, String, Option<String>) {
-        (oid, "plpgsql".to_owned(), body.map(str::to_owned))
+    fn function(oid: u32, body: Option<&str>) -> TriggerFunction {
+        TriggerFunction(oid, 1, format!("f{oid}"), "plpgsql".to_owned(), body.map(str::to_owned))
     }
 
     fn table(oid: u32, name: &str) -> (u32, u32, String, char) {
@@ -242,10 +213,7 @@ mod tests {
                 function(91, Some("begin insert into b values (1); return new; end")),
                 function(92, Some("begin insert into c values (1); return new; end")),
                 function(93, None),
-                function(
-                    94,
-                    Some("begin insert into log values (1); return new; end"),
-                ),
+                function(94, Some("begin insert into log values (1); return new; end")),
             ],
             triggers: (1..=4).map(|at| (at, AFTER_ROW_INSERT, 90 + at)).collect(),
             ..Document::default()
@@ -253,6 +221,8 @@ mod tests {
         let (frees, functions) = frees(document);
         assert_eq!(sorted(&frees.insert), [1, 2, 3]);
         assert!(functions.harmless(94).is_some() && functions.harmless(91).is_none());
+        assert_eq!(functions.freeing(91), Some((1, "f91")));
+        assert_eq!(functions.freeing(94), None);
     }
 
     #[test]
@@ -263,18 +233,13 @@ mod tests {
             opaque_relations: vec![7],
             trigger_functions: vec![
                 function(91, Some("begin new.x := purge(new.y); return new; end")),
-                function(
-                    92,
-                    Some("begin new.x := (select 1 from purging); return new; end"),
-                ),
+                function(92, Some("begin new.x := (select 1 from purging); return new; end")),
                 function(93, Some("begin new.x := now(); return new; end")),
             ],
             ..Document::default()
         };
         let (_, functions) = frees(document);
-        let harmless: Vec<bool> = [91, 92, 93, 99]
-            .map(|oid| functions.harmless(oid).is_some())
-            .into();
+        let harmless: Vec<bool> = [91, 92, 93, 99].map(|oid| functions.harmless(oid).is_some()).into();
         assert_eq!(harmless, [false, false, true, false]);
     }
 
@@ -304,21 +269,12 @@ mod tests {
         };
         let (frees, _) = frees(document);
         let reached = |tables: &[u32]| tables.iter().copied().map(TableId).collect::<Vec<_>>();
-        assert!(
-            !frees.by_delete(&reached(&[1]), &[1]),
-            "its own UPDATE triggers do not fire"
-        );
-        assert!(
-            frees.by_delete(&reached(&[1, 2]), &[1]),
-            "a SET NULL is an UPDATE of the child"
-        );
+        assert!(!frees.by_delete(&reached(&[1]), &[1]), "its own UPDATE triggers do not fire");
+        assert!(frees.by_delete(&reached(&[1, 2]), &[1]), "a SET NULL is an UPDATE of the child");
         assert!(frees.by_delete(&reached(&[1, 3]), &[1]));
         assert!(frees.by_update(&reached(&[1]), &[1]));
         assert!(!frees.by_update(&reached(&[3]), &[3]));
-        assert!(
-            frees.by_update(&reached(&[3, 5]), &[3, 5]),
-            "a row moves between partitions"
-        );
+        assert!(frees.by_update(&reached(&[3, 5]), &[3, 5]), "a row moves between partitions");
         assert!(frees.by_truncate(&reached(&[1, 4])) && !frees.by_truncate(&reached(&[1])));
     }
 }

@@ -23,16 +23,12 @@ pub(super) fn judge(
     window: IndexId,
     table: &Surroundings,
 ) -> Option<Result<UniqueKey, UnprotectedKey>> {
-    let positions: Vec<Option<usize>> = index
-        .columns
-        .iter()
-        .map(|number| raw::position(table.numbered, *number))
-        .collect();
+    let positions: Vec<Option<usize>> =
+        index.columns.iter().map(|number| raw::position(table.numbered, *number)).collect();
     let known: Vec<usize> = positions.iter().flatten().copied().collect();
     let rekey = last_uuid(&known, table, |name| !table.foreign.contains(name));
     let fallback = rekey.or_else(|| last_uuid(&known, table, |_| true))?;
-    let knowable =
-        positions.iter().all(Option::is_some) && !known.iter().any(|&at| generated(at, table));
+    let knowable = positions.iter().all(Option::is_some) && !known.iter().any(|&at| generated(at, table));
     let reason = reason(index, &known, knowable, rekey.is_some(), table);
     let column = table.columns.get(fallback)?.name.clone();
     let key = knowable.then(|| UniqueKey {
@@ -46,12 +42,7 @@ pub(super) fn judge(
         (None, Some(key)) => Some(Ok(key)),
         (reason, key) => {
             let reason = reason.unwrap_or(Unprotected::Expression);
-            Some(Err(UnprotectedKey {
-                constraint: index.name.clone(),
-                column,
-                reason,
-                key,
-            }))
+            Some(Err(UnprotectedKey { constraint: index.name.clone(), column, reason, key }))
         }
     }
 }
@@ -67,14 +58,8 @@ fn reason(
     if index.expression || !knowable {
         return Some(Unprotected::Expression);
     }
-    let names = || {
-        columns
-            .iter()
-            .filter_map(|&at| table.columns.get(at))
-            .map(|column| column.name.as_str())
-    };
-    let harmless =
-        |body: &Body| body.passes_row_through() && !names().any(|name| body.mentions(name));
+    let names = || columns.iter().filter_map(|&at| table.columns.get(at)).map(|column| column.name.as_str());
+    let harmless = |body: &Body| body.passes_row_through() && !names().any(|name| body.mentions(name));
     let reasons = [
         (!index.valid, Unprotected::Invalid),
         (index.partial, Unprotected::Partial),
@@ -82,44 +67,23 @@ fn reason(
         (index.odd, Unprotected::Collation),
         (!has_own_uuid, Unprotected::ForeignKey),
         (table.insert_rule, Unprotected::InsertRule),
-        (
-            !table.before.iter().all(|body| body.is_some_and(harmless)),
-            Unprotected::BeforeTrigger,
-        ),
+        (!table.before.iter().all(|body| body.is_some_and(harmless)), Unprotected::BeforeTrigger),
     ];
-    reasons
-        .into_iter()
-        .find(|(holds, _)| *holds)
-        .map(|(_, reason)| reason)
+    reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
 }
 
 /// The last of the columns that is a `uuid`, or else the last that may hold one as text.
-fn last_uuid(
-    columns: &[usize],
-    table: &Surroundings,
-    accept: impl Fn(&str) -> bool,
-) -> Option<usize> {
-    let accepted = |at: usize| {
-        table
-            .columns
-            .get(at)
-            .filter(|column| accept(&column.name))
-            .map(|column| column.kind)
-    };
+fn last_uuid(columns: &[usize], table: &Surroundings, accept: impl Fn(&str) -> bool) -> Option<usize> {
+    let accepted =
+        |at: usize| table.columns.get(at).filter(|column| accept(&column.name)).map(|column| column.kind);
     let last = |wanted: fn(ColumnKind) -> bool| {
-        columns
-            .iter()
-            .copied()
-            .rfind(|&at| accepted(at).is_some_and(wanted))
+        columns.iter().copied().rfind(|&at| accepted(at).is_some_and(wanted))
     };
     last(|kind| kind == ColumnKind::Uuid).or_else(|| last(ColumnKind::can_hold_key))
 }
 
 fn generated(position: usize, table: &Surroundings) -> bool {
-    table
-        .columns
-        .get(position)
-        .is_some_and(|column| column.generated)
+    table.columns.get(position).is_some_and(|column| column.generated)
 }
 
 #[cfg(test)]
@@ -151,11 +115,7 @@ mod tests {
             ColumnKind::Other,
             ColumnKind::Uuid,
         ];
-        names
-            .into_iter()
-            .zip(kinds)
-            .map(|(name, kind)| column(name, kind))
-            .collect()
+        names.into_iter().zip(kinds).map(|(name, kind)| column(name, kind)).collect()
     }
 
     fn index(columns: &[i16]) -> Index {
@@ -192,12 +152,7 @@ mod tests {
             None => "none".to_owned(),
             Some(Ok(key)) => columns[key.rekey].name.clone(),
             Some(Err(key)) => {
-                format!(
-                    "{} {:?}{}",
-                    key.column,
-                    key.reason,
-                    if key.key.is_some() { "" } else { "!" }
-                )
+                format!("{} {:?}{}", key.column, key.reason, if key.key.is_some() { "" } else { "!" })
             }
         }
     }
@@ -229,10 +184,7 @@ mod tests {
             (|index| index.partial = true, "id Partial"),
             (|index| index.immediate = false, "id Deferrable"),
             (|index| index.odd = true, "id Collation"),
-            (
-                |index| (index.partial, index.columns) = (true, vec![3, 0]),
-                "id Expression!",
-            ),
+            (|index| (index.partial, index.columns) = (true, vec![3, 0]), "id Expression!"),
         ];
         for (change, expected) in cases {
             let mut changed = index(&[3]);
@@ -255,11 +207,7 @@ mod tests {
             ("return null;", "id BeforeTrigger"),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                told(&index(&[1, 3]), false, &[Some(&body(text))]),
-                expected,
-                "{text}"
-            );
+            assert_eq!(told(&index(&[1, 3]), false, &[Some(&body(text))]), expected, "{text}");
         }
         assert_eq!(told(&index(&[3]), false, &[None]), "id BeforeTrigger");
     }

@@ -38,18 +38,13 @@ pub fn parse(json: &str, version: u64) -> Result<Catalog, Error> {
     let mut functions = Functions::new(&mut document);
     let frees = Frees::new(&document, &mut functions, &families);
     let mut tables = Tables::new(&document, &families, &functions).build();
-    let keyed_parents: HashSet<TableId> = tables
-        .iter()
-        .filter(|table| has_uuid_key(table))
-        .map(|table| table.id)
-        .collect();
+    let keyed_parents: HashSet<TableId> =
+        tables.iter().filter(|table| has_uuid_key(table)).map(|table| table.id).collect();
     let mut reach = Reach::new(&document, &families);
     let movers = Movers::new(&document, &families, &functions);
     let mut effects = HashMap::new();
     for table in &mut tables {
-        table
-            .foreign_keys
-            .retain(|key| keyed_parents.contains(&key.parent));
+        table.foreign_keys.retain(|key| keyed_parents.contains(&key.parent));
         table.insert_frees = frees.insert.contains(&table.id.0);
         let root = families.root(table.id.0);
         effects
@@ -105,42 +100,20 @@ mod tests {
                 .map(|line| line.split("--").next().unwrap_or_default())
                 .collect::<Vec<_>>()
                 .join("\n");
-            assert!(
-                !code.contains(['$', ';', '\\']),
-                "parameters, statements, escapes"
-            );
-            let outside_strings: String =
-                code.split('\'').step_by(2).collect::<Vec<_>>().join("''");
-            for operator in [
-                " = ",
-                " <> ",
-                " > ",
-                " < ",
-                " || ",
-                " ~ ",
-                " IN ",
-                " LIKE ",
-                " DISTINCT FROM",
-            ] {
-                assert!(
-                    !outside_strings.contains(operator),
-                    "{operator} is looked up on the path"
-                );
+            assert!(!code.contains(['$', ';', '\\']), "parameters, statements, escapes");
+            let outside_strings: String = code.split('\'').step_by(2).collect::<Vec<_>>().join("''");
+            for operator in [" = ", " <> ", " > ", " < ", " || ", " ~ ", " IN ", " LIKE ", " DISTINCT FROM"] {
+                assert!(!outside_strings.contains(operator), "{operator} is looked up on the path");
             }
             for (before, _) in outside_strings.match_indices("::") {
-                assert!(
-                    outside_strings
-                        .get(before..)
-                        .is_some_and(|cast| cast.starts_with("::pg_catalog."))
-                );
+                assert!(outside_strings.get(before..).is_some_and(|cast| cast.starts_with("::pg_catalog.")));
             }
         }
     }
 
     #[test]
     fn an_answer_is_json_or_its_hexadecimal() {
-        let json =
-            r#"{"schemas": [[1, "größe"]], "relations": [[7, 1, "t", "r"]], "columns": null}"#;
+        let json = r#"{"schemas": [[1, "größe"]], "relations": [[7, 1, "t", "r"]], "columns": null}"#;
         let hexadecimal: String = json.bytes().map(|byte| format!("{byte:02x}")).collect();
         for text in [json, &hexadecimal] {
             let catalog = parse(text, 3).unwrap();
@@ -152,14 +125,9 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_an_error() {
-        for (text, encoding) in [
-            ("", false),
-            ("abc", true),
-            ("zz", true),
-            ("{", false),
-            ("[1]", true),
-            ("7b", false),
-        ] {
+        for (text, encoding) in
+            [("", false), ("abc", true), ("zz", true), ("{", false), ("[1]", true), ("7b", false)]
+        {
             let error = parse(text, 1).unwrap_err();
             assert_eq!(matches!(error, Error::Encoding), encoding, "{text}");
         }

@@ -303,7 +303,7 @@ user_trigger AS MATERIALIZED (
                                    AND p.pronamespace OPERATOR(pg_catalog.<>) 11::pg_catalog.oid))
 ),
 trigger_function AS (
-    SELECT p.oid,
+    SELECT p.oid, p.pronamespace, p.proname,
            CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN '' ELSE l.lanname::pg_catalog.text END AS language,
            -- A body with a word that may change rows is condemned here, and need not travel. A word right
            -- before a quote is a string, as in TG_OP = 'DELETE'.
@@ -371,7 +371,8 @@ document AS MATERIALIZED (
                             t.tgrelid::pg_catalog.int8, t.tgtype, t.tgfoid::pg_catalog.int8))
                        FROM user_trigger t),
         'trigger_functions', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
-                                     f.oid::pg_catalog.int8, f.language, f.body))
+                                     f.oid::pg_catalog.int8, f.pronamespace::pg_catalog.int8, f.proname,
+                                     f.language, f.body))
                                 FROM trigger_function f),
         -- Rules other than a view's own, by event: 2 UPDATE, 3 INSERT, 4 DELETE.
         'rules', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(

@@ -61,6 +61,8 @@ pub struct Table {
     pub delete_frees: bool,
     /// See `update_frees`.
     pub truncate_frees: bool,
+    /// The user's triggers that could free keys: its own, and those FOR EACH ROW of its whole partition tree.
+    pub freeing_triggers: Vec<FreeingTrigger>,
     /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
     /// transitively; inheritance children and whole partition trees included; of a view, the tables it
     /// stands on), itself too. Sorted. Shared by the members of a partition tree.
@@ -97,6 +99,27 @@ impl Moves {
             Self::Columns(names) => columns.is_empty() || names.iter().any(|name| columns.iter().any(|set| **set == **name)),
         }
     }
+}
+
+impl Table {
+    /// The keys whose tuples can be told from what a client sends, protected or not: one that is not protected
+    /// here may be protected under the name of a view.
+    pub fn knowable_keys(&self) -> impl Iterator<Item = &UniqueKey> {
+        self.keys.iter().chain(self.unprotected.iter().filter_map(|key| key.key.as_ref()))
+    }
+}
+
+/// A trigger function that could free keys, and when it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeingTrigger {
+    /// Its name, schema-qualified and quoted where needed.
+    pub function: String,
+    /// It runs on INSERT.
+    pub on_insert: bool,
+    /// It runs on UPDATE.
+    pub on_update: bool,
+    /// It runs on DELETE.
+    pub on_delete: bool,
 }
 
 /// A column that is not dropped.

@@ -35,9 +35,8 @@ pub(super) struct Document {
     /// table, tgtype, function
     #[serde(deserialize_with = "rows")]
     pub triggers: Vec<(u32, i16, u32)>,
-    /// oid, language (empty for Postgres' own), body unless it is condemned already
     #[serde(deserialize_with = "rows")]
-    pub trigger_functions: Vec<(u32, String, Option<String>)>,
+    pub trigger_functions: Vec<TriggerFunction>,
     /// table, ev_type
     #[serde(deserialize_with = "rows")]
     pub rules: Vec<(u32, char)>,
@@ -59,6 +58,10 @@ pub(super) struct Document {
 /// A view's column number and its table's.
 pub(super) type Origin = (i16, i16);
 
+/// oid, schema's oid, name, language (empty for Postgres' own), body unless it is condemned already
+#[derive(Debug, Deserialize)]
+pub(super) struct TriggerFunction(pub u32, pub u32, pub String, pub String, pub Option<String>);
+
 /// attnum, name, type's oid, typmod, generated, identity
 #[derive(Debug, Deserialize)]
 pub(super) struct Column(pub i16, pub String, pub u32, pub i32, pub bool, pub bool);
@@ -66,9 +69,7 @@ pub(super) struct Column(pub i16, pub String, pub u32, pub i32, pub bool, pub bo
 /// Where the column with this number stands among the columns of a table, which are in the order of
 /// their numbers.
 pub(super) fn position(columns: &[Column], number: i16) -> Option<usize> {
-    columns
-        .binary_search_by_key(&number, |column| column.0)
-        .ok()
+    columns.binary_search_by_key(&number, |column| column.0).ok()
 }
 
 #[derive(Debug, Deserialize)]

@@ -34,19 +34,8 @@ impl Cause {
             (Self::Same, _) => Some(event),
             (Self::Key { .. }, Event::Truncate) => Some(Event::Truncate),
             (Self::Key { delete: 'c', .. }, Event::Delete) => Some(Event::Delete),
-            (
-                Self::Key {
-                    delete: 'n' | 'd', ..
-                },
-                Event::Delete,
-            ) => Some(Event::Update),
-            (
-                Self::Key {
-                    update: 'c' | 'n' | 'd',
-                    ..
-                },
-                Event::Update,
-            ) => Some(Event::Update),
+            (Self::Key { delete: 'n' | 'd', .. }, Event::Delete) => Some(Event::Update),
+            (Self::Key { update: 'c' | 'n' | 'd', .. }, Event::Update) => Some(Event::Update),
             (Self::Key { .. }, _) => None,
         }
     }
@@ -63,24 +52,12 @@ pub(super) struct Reach<'a> {
 
 impl<'a> Reach<'a> {
     pub fn new(document: &Document, families: &'a Families) -> Self {
-        let keys = document.foreign_keys.iter().map(|key| {
-            (
-                key.parent,
-                key.child,
-                Cause::Key {
-                    delete: key.delete,
-                    update: key.update,
-                },
-            )
-        });
-        let heirs = document
-            .inherits
+        let keys = document
+            .foreign_keys
             .iter()
-            .map(|&(child, parent, _)| (parent, child, Cause::Same));
-        let views = document
-            .stands_on
-            .iter()
-            .map(|&(view, table)| (view, table, Cause::Same));
+            .map(|key| (key.parent, key.child, Cause::Key { delete: key.delete, update: key.update }));
+        let heirs = document.inherits.iter().map(|&(child, parent, _)| (parent, child, Cause::Same));
+        let views = document.stands_on.iter().map(|&(view, table)| (view, table, Cause::Same));
         let mut edges: HashMap<u32, Vec<_>> = HashMap::new();
         for (from, to, cause) in keys.chain(heirs).chain(views) {
             let (from, to) = (families.root(from), families.root(to));
@@ -88,18 +65,9 @@ impl<'a> Reach<'a> {
                 edges.entry(from).or_default().push((to, cause));
             }
         }
-        let mut all: Vec<TableId> = document
-            .relations
-            .iter()
-            .map(|relation| TableId(relation.0))
-            .collect();
+        let mut all: Vec<TableId> = document.relations.iter().map(|relation| TableId(relation.0)).collect();
         all.sort_unstable();
-        Self {
-            families,
-            edges,
-            all: all.into(),
-            sets: HashSet::new(),
-        }
+        Self { families, edges, all: all.into(), sets: HashSet::new() }
     }
 
     /// Every table that the event reaches from a tree's root, the tree itself included; sorted.
@@ -107,9 +75,7 @@ impl<'a> Reach<'a> {
         let Some(roots) = self.roots(root, event) else {
             return Arc::clone(&self.all);
         };
-        let members = roots
-            .into_iter()
-            .flat_map(|root| self.families.members(root));
+        let members = roots.into_iter().flat_map(|root| self.families.members(root));
         let mut tables: Vec<TableId> = members.map(TableId).collect();
         tables.sort_unstable();
         tables.dedup();
@@ -127,9 +93,7 @@ impl<'a> Reach<'a> {
         let mut ahead = vec![(root, event)];
         while let Some((here, event)) = ahead.pop() {
             let edges = self.edges.get(&here).map_or(&[][..], Vec::as_slice);
-            let next = edges
-                .iter()
-                .filter_map(|&(to, cause)| Some((to, cause.carries(event)?)));
+            let next = edges.iter().filter_map(|&(to, cause)| Some((to, cause.carries(event)?)));
             ahead.extend(next.filter(|step| seen.insert(*step)));
             if seen.len() > MOST_TREES {
                 return None;
@@ -146,15 +110,7 @@ mod tests {
 
     fn key(parent: u32, child: u32, delete: char, update: char) -> ForeignKey {
         let name = format!("{parent}_{child}");
-        ForeignKey {
-            name,
-            child,
-            parent,
-            columns: vec![1],
-            parent_columns: vec![1],
-            delete,
-            update,
-        }
+        ForeignKey { name, child, parent, columns: vec![1], parent_columns: vec![1], delete, update }
     }
 
     #[test]
@@ -188,11 +144,7 @@ mod tests {
             (6, Event::Delete, &[6, 11, 12]),
         ];
         for (start, event, expected) in cases {
-            let reached: Vec<u32> = reach
-                .tables(start, event)
-                .iter()
-                .map(|table| table.0)
-                .collect();
+            let reached: Vec<u32> = reach.tables(start, event).iter().map(|table| table.0).collect();
             assert_eq!(reached, expected, "{event:?} of {start}");
         }
     }
@@ -201,10 +153,7 @@ mod tests {
     fn equal_sets_are_shared() {
         let families = Families::new(&[(2, 1, true)]);
         let mut reach = Reach::new(&Document::default(), &families);
-        let (one, other) = (
-            reach.tables(1, Event::Delete),
-            reach.tables(1, Event::Update),
-        );
+        let (one, other) = (reach.tables(1, Event::Delete), reach.tables(1, Event::Update));
         assert!(Arc::ptr_eq(&one, &other));
     }
 
@@ -212,9 +161,7 @@ mod tests {
     fn a_chain_too_long_to_follow_reaches_every_table() {
         let last = 1000;
         let document = Document {
-            relations: (0..=last)
-                .map(|oid| (oid, 1, format!("t{oid}"), 'r'))
-                .collect(),
+            relations: (0..=last).map(|oid| (oid, 1, format!("t{oid}"), 'r')).collect(),
             foreign_keys: (1..last).map(|oid| key(oid, oid + 1, 'c', 'a')).collect(),
             ..Document::default()
         };
@@ -222,9 +169,6 @@ mod tests {
         let mut reach = Reach::new(&document, &families);
         assert_eq!(reach.tables(1, Event::Delete).len(), 1001);
         assert_eq!(reach.tables(last - 9, Event::Delete).len(), 10);
-        assert!(Arc::ptr_eq(
-            &reach.tables(1, Event::Delete),
-            &reach.tables(2, Event::Truncate)
-        ));
+        assert!(Arc::ptr_eq(&reach.tables(1, Event::Delete), &reach.tables(2, Event::Truncate)));
     }
 }

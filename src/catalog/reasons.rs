@@ -1,11 +1,10 @@
 //! What `untwin check` says to people: names as Postgres quotes them, why a key is left alone, and the
 //! line of configuration that changes it. It prints nothing itself.
 
-use super::model::{Table, Unprotected, UnprotectedKey};
+use super::model::{Table, UniqueKey, Unprotected, UnprotectedKey};
 use super::snapshot::Catalog;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 
 impl fmt::Display for Unprotected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,9 +14,13 @@ impl fmt::Display for Unprotected {
             Self::InsertRule => "a rule rewrites INSERTs",
             Self::Deferrable => "the constraint is deferrable: a key may repeat until it is checked",
             Self::Partial => "the index is partial: a key may repeat outside of it",
-            Self::Expression => "the index is on an expression or a generated column, which the client does not send",
+            Self::Expression => {
+                "the index is on an expression or a generated column, which the client does not send"
+            }
             Self::Invalid => "the index is not valid",
-            Self::ForeignKey => "every UUID column of the key is a foreign key: a fresh value would refer to nothing",
+            Self::ForeignKey => {
+                "every UUID column of the key is a foreign key: a fresh value would refer to nothing"
+            }
             Self::View => "it is a view",
             Self::ForeignTable => "it is a foreign table: its unique keys are known to another server only",
             Self::Collation => "the collation or operator class holds unequal bytes for equal",
@@ -36,53 +39,52 @@ pub struct Finding<'a> {
     pub column: &'a str,
     /// `None`: the key is protected.
     pub reason: Option<Unprotected>,
-    /// Whether the configuration can have the key protected all the same.
-    pub can_opt_in: bool,
+    /// What is protected, or would be if the configuration asked for it; `None`: the configuration cannot.
+    pub key: Option<&'a UniqueKey>,
 }
 
 impl Finding<'_> {
+    /// Whether the configuration can have the key protected in spite of the reason.
+    #[must_use]
+    pub fn can_opt_in(&self) -> bool {
+        self.reason.is_some() && self.key.is_some()
+    }
+
     /// The lines of configuration that protect the key in spite of the reason; `None` if it is
     /// protected or cannot be.
     #[must_use]
     pub fn opt_in(&self) -> Option<String> {
-        self.can_opt_in.then(|| {
-            format!(
-                "[[table]]\nname = {}\nprotect = true\n",
-                toml_string(&self.table.display)
-            )
-        })
+        self.can_opt_in()
+            .then(|| format!("[[table]]\nname = {}\nprotect = true\n", toml_string(&self.table.display)))
     }
 }
 
 impl Catalog {
     /// Every UUID key of the database, in the order of its tables.
     pub fn findings(&self) -> impl Iterator<Item = Finding<'_>> {
-        self.tables().flat_map(findings)
+        self.tables().flat_map(|table| table.findings())
     }
 }
 
-fn findings(table: &Arc<Table>) -> impl Iterator<Item = Finding<'_>> {
-    let protected = table.keys.iter().map(|key| Finding {
-        table,
-        constraint: &key.constraint,
-        column: table
-            .columns
-            .get(key.rekey)
-            .map_or("", |column| &column.name),
-        reason: None,
-        can_opt_in: false,
-    });
-    let unprotected = table
-        .unprotected
-        .iter()
-        .map(|key: &UnprotectedKey| Finding {
-            table,
+impl Table {
+    /// Every UUID key of the table, the protected ones first.
+    pub fn findings(&self) -> impl Iterator<Item = Finding<'_>> {
+        let protected = self.keys.iter().map(|key| Finding {
+            table: self,
+            constraint: &key.constraint,
+            column: self.columns.get(key.rekey).map_or("", |column| &column.name),
+            reason: None,
+            key: Some(key),
+        });
+        let unprotected = self.unprotected.iter().map(|key: &UnprotectedKey| Finding {
+            table: self,
             constraint: &key.constraint,
             column: &key.column,
             reason: Some(key.reason),
-            can_opt_in: key.key.is_some(),
+            key: key.key.as_ref(),
         });
-    protected.chain(unprotected)
+        protected.chain(unprotected)
+    }
 }
 
 /// A TOML basic string. A name holds no control characters but by malice; those are escaped too.
@@ -102,9 +104,7 @@ pub(super) struct Quoting<'a> {
 
 impl<'a> Quoting<'a> {
     pub fn new(keywords: &'a [String]) -> Self {
-        Self {
-            keywords: keywords.iter().map(String::as_str).collect(),
-        }
+        Self { keywords: keywords.iter().map(String::as_str).collect() }
     }
 
     /// `schema.name`, each quoted where needed.
@@ -114,8 +114,7 @@ impl<'a> Quoting<'a> {
 
     fn ident(&self, name: &str) -> String {
         let starts = |c: char| c.is_ascii_lowercase() || c == '_';
-        let plain =
-            name.starts_with(starts) && name.chars().all(|c| starts(c) || c.is_ascii_digit());
+        let plain = name.starts_with(starts) && name.chars().all(|c| starts(c) || c.is_ascii_digit());
         if plain && !self.keywords.contains(name) {
             name.to_owned()
         } else {
@@ -150,24 +149,13 @@ mod tests {
 
     #[test]
     fn the_setting_that_opts_in_is_toml_for_any_name() {
-        for display in [
-            "s.t",
-            "s.\"a \"\"b\"\"\"",
-            "s.\"a\\b\"",
-            "s.\"a\nb\"",
-            "s.\"größe\"",
-        ] {
-            let table = Table {
-                display: display.to_owned(),
-                ..Table::default()
-            };
-            let finding = Finding {
-                table: &table,
-                constraint: "c",
-                column: "id",
-                reason: None,
-                can_opt_in: true,
-            };
+        for display in ["s.t", "s.\"a \"\"b\"\"\"", "s.\"a\\b\"", "s.\"a\nb\"", "s.\"größe\""] {
+            let table = Table { display: display.to_owned(), ..Table::default() };
+            let (index, columns) = (super::super::model::IndexId(1), vec![0]);
+            let constraint = "c".to_owned();
+            let key = UniqueKey { index, constraint, columns, rekey: 0, nulls_not_distinct: false };
+            let reason = Some(Unprotected::Partial);
+            let finding = Finding { table: &table, constraint: "c", column: "id", reason, key: Some(&key) };
             let settings: toml::Table = finding.opt_in().unwrap().parse().unwrap();
             assert_eq!(settings["table"][0]["name"].as_str(), Some(display));
             assert_eq!(settings["table"][0]["protect"].as_bool(), Some(true));

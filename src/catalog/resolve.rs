@@ -26,10 +26,7 @@ impl Scope {
     /// A scope of which nothing is known.
     #[must_use]
     pub fn unknown() -> Self {
-        Self {
-            path: Path::Unknown,
-            temporary: Temporary::Unknown,
-        }
+        Self { path: Path::Unknown, temporary: Temporary::Unknown }
     }
 }
 
@@ -92,10 +89,9 @@ fn bare<'a>(namesakes: &'a [Arc<Table>], name: &str, scope: &Scope) -> Resolutio
     let order = search_order(path);
     let steps = order.iter().filter_map(|schema| match schema {
         Place::Temporary => is_temporary.then_some(Resolution::Temporary),
-        Place::Schema(schema) => namesakes
-            .iter()
-            .find(|table| table.schema == *schema)
-            .map(Resolution::Table),
+        Place::Schema(schema) => {
+            namesakes.iter().find(|table| table.schema == *schema).map(Resolution::Table)
+        }
     });
     steps.into_iter().next().unwrap_or(Resolution::NotFound)
 }
@@ -114,9 +110,7 @@ fn without_path(namesakes: &[Arc<Table>], is_temporary: bool) -> Resolution<'_> 
 /// The one relation that bears the name. Those of `information_schema` do not count: a statement
 /// that meant one of them would not change any row.
 fn only(namesakes: &[Arc<Table>]) -> Option<&Arc<Table>> {
-    let mut reachable = namesakes
-        .iter()
-        .filter(|table| table.schema != INFORMATION_SCHEMA);
+    let mut reachable = namesakes.iter().filter(|table| table.schema != INFORMATION_SCHEMA);
     let first = reachable.next()?;
     reachable.next().is_none().then_some(first)
 }
@@ -174,11 +168,7 @@ pub fn parse_scope(json: &str) -> Result<Scope, Error> {
     // Where pg_temp stands in the path is told only once there is a temporary schema.
     let hidden = answer.temporary_listed && !answer.path.iter().any(|schema| is_temporary(schema));
     Ok(Scope {
-        path: if hidden {
-            Path::Unknown
-        } else {
-            Path::Known(answer.path)
-        },
+        path: if hidden { Path::Unknown } else { Path::Known(answer.path) },
         temporary: Temporary::Known(answer.temporary.unwrap_or_default()),
     })
 }
@@ -201,19 +191,10 @@ mod tests {
         let temporary = temporary.map_or(Temporary::Unknown, |names| {
             Temporary::Known(names.split_whitespace().map(str::to_owned).collect())
         });
-        let scope = Scope {
-            path: path.clone(),
-            temporary,
-        };
+        let scope = Scope { path: path.clone(), temporary };
         let name = match name.split_once('.') {
-            Some((schema, name)) => Name {
-                schema: Some(schema.into()),
-                name: name.into(),
-            },
-            None => Name {
-                schema: None,
-                name: name.into(),
-            },
+            Some((schema, name)) => Name { schema: Some(schema.into()), name: name.into() },
+            None => Name { schema: None, name: name.into() },
         };
         match catalog.resolve(&name, &scope) {
             Resolution::Table(table) => table.display.clone(),
@@ -237,12 +218,7 @@ mod tests {
             ("twice", &ab, None, "Unknown"),
             ("twice", &ab, Some("twice"), "Temporary"),
             ("twice", &known(&["a", "pg_temp"]), Some("twice"), "a.twice"),
-            (
-                "twice",
-                &known(&["c", "pg_temp_7"]),
-                Some("twice"),
-                "Temporary",
-            ),
+            ("twice", &known(&["c", "pg_temp_7"]), Some("twice"), "Temporary"),
             ("twice", &unknown, Some("twice"), "Unknown"),
             ("once", &unknown, Some(""), "b.once"),
             ("once", &known(&["c"]), Some(""), "b.once"),
@@ -251,21 +227,12 @@ mod tests {
             ("new", &unknown, Some("new"), "Temporary"),
             ("new", &ab, Some(""), "NotFound"),
             ("pg_class", &ab, Some(""), "pg_catalog.pg_class"),
-            (
-                "pg_class",
-                &known(&["a", "pg_catalog"]),
-                Some(""),
-                "a.pg_class",
-            ),
+            ("pg_class", &known(&["a", "pg_catalog"]), Some(""), "a.pg_class"),
             ("columns", &unknown, Some(""), "a.columns"),
             ("Twice", &ab, Some(""), "NotFound"),
         ];
         for (name, path, temporary, expected) in cases {
-            assert_eq!(
-                told(name, path, temporary),
-                expected,
-                "{name} in {path:?} with {temporary:?}"
-            );
+            assert_eq!(told(name, path, temporary), expected, "{name} in {path:?} with {temporary:?}");
         }
     }
 
@@ -273,17 +240,10 @@ mod tests {
     fn the_answer_of_the_probe_is_a_scope_and_hides_no_place_of_pg_temp() {
         let scope = |text: &str| parse_scope(text).unwrap();
         let plain = scope(r#"{"path": ["a"], "temporary_listed": false, "temporary": null}"#);
-        assert_eq!(
-            plain,
-            Scope {
-                path: known(&["a"]),
-                temporary: Temporary::Known(HashSet::new())
-            }
-        );
+        assert_eq!(plain, Scope { path: known(&["a"]), temporary: Temporary::Known(HashSet::new()) });
         let hidden = scope(r#"{"path": ["a"], "temporary_listed": true, "temporary": null}"#);
         assert_eq!(hidden.path, Path::Unknown);
-        let shown =
-            scope(r#"{"path": ["a", "pg_temp_3"], "temporary_listed": true, "temporary": ["t"]}"#);
+        let shown = scope(r#"{"path": ["a", "pg_temp_3"], "temporary_listed": true, "temporary": ["t"]}"#);
         assert_eq!(shown.path, known(&["a", "pg_temp_3"]));
         assert!(parse_scope("oops").is_err() && parse_scope("{}").is_err());
     }

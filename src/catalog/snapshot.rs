@@ -25,21 +25,13 @@ impl Catalog {
     pub(super) fn new(version: u64, tables: Vec<Table>, document: &Document) -> Self {
         let mut sorted: Vec<Arc<Table>> = tables.into_iter().map(Arc::new).collect();
         sorted.sort_by(|one, other| one.display.cmp(&other.display));
-        let by_id: HashMap<TableId, Arc<Table>> = sorted
-            .iter()
-            .map(|table| (table.id, Arc::clone(table)))
-            .collect();
+        let by_id: HashMap<TableId, Arc<Table>> =
+            sorted.iter().map(|table| (table.id, Arc::clone(table))).collect();
         let mut by_name: HashMap<String, Vec<Arc<Table>>> = HashMap::new();
         for table in &sorted {
-            by_name
-                .entry(table.name.clone())
-                .or_default()
-                .push(Arc::clone(table));
+            by_name.entry(table.name.clone()).or_default().push(Arc::clone(table));
         }
-        let opaque = document
-            .opaque_relations
-            .iter()
-            .filter_map(|oid| by_id.get(&TableId(*oid)));
+        let opaque = document.opaque_relations.iter().filter_map(|oid| by_id.get(&TableId(*oid)));
         let opaque_relations =
             schemas_by_name(opaque.map(|table| (table.schema.as_str(), table.name.as_str())));
         let functions = document.opaque_functions.iter();
@@ -54,6 +46,19 @@ impl Catalog {
             ),
             opaque_relations,
         }
+    }
+
+    /// The same catalog with each table as `change` gives it; `None` leaves it. Names and oids stay.
+    #[must_use]
+    pub fn map(mut self, change: impl Fn(&Table) -> Option<Table>) -> Self {
+        let changed: Vec<Arc<Table>> =
+            self.sorted.iter().filter_map(|table| change(table)).map(Arc::new).collect();
+        for table in changed {
+            let namesakes = self.by_name.get_mut(&table.name).into_iter().flatten();
+            let places = namesakes.chain(self.by_id.get_mut(&table.id)).chain(&mut self.sorted);
+            places.filter(|place| place.id == table.id).for_each(|place| *place = Arc::clone(&table));
+        }
+        self
     }
 
     /// The table with this oid.
@@ -114,23 +119,15 @@ impl Catalog {
 
 /// Two relations of one name of which one may be a table of the users'.
 fn are_homonyms(namesakes: &[Arc<Table>]) -> bool {
-    let reachable = namesakes
-        .iter()
-        .filter(|table| table.schema != super::resolve::INFORMATION_SCHEMA);
+    let reachable = namesakes.iter().filter(|table| table.schema != super::resolve::INFORMATION_SCHEMA);
     reachable.clone().count() > 1
-        && reachable
-            .into_iter()
-            .any(|table| table.schema != super::resolve::PG_CATALOG)
+        && reachable.into_iter().any(|table| table.schema != super::resolve::PG_CATALOG)
 }
 
-fn schemas_by_name<'a>(
-    pairs: impl Iterator<Item = (&'a str, &'a str)>,
-) -> HashMap<String, Vec<String>> {
+fn schemas_by_name<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<String, Vec<String>> {
     let mut map: HashMap<String, Vec<String>> = HashMap::new();
     for (schema, name) in pairs {
-        map.entry(name.to_owned())
-            .or_default()
-            .push(schema.to_owned());
+        map.entry(name.to_owned()).or_default().push(schema.to_owned());
     }
     map
 }
@@ -139,7 +136,5 @@ fn contains(map: &HashMap<String, Vec<String>>, name: &Name) -> bool {
     let Some(schemas) = map.get(&name.name) else {
         return false;
     };
-    name.schema
-        .as_ref()
-        .is_none_or(|schema| schemas.contains(schema))
+    name.schema.as_ref().is_none_or(|schema| schemas.contains(schema))
 }

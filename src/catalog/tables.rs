@@ -5,13 +5,13 @@ use super::families::{Families, top};
 use super::frees::Functions;
 use super::keys::{Surroundings, judge};
 use super::model::{
-    Column, ColumnKind, DefaultKind, ForeignKey, IndexId, RelationKind, Table, TableId, UniqueKey,
-    Unprotected, UnprotectedKey,
+    Column, ColumnKind, DefaultKind, ForeignKey, FreeingTrigger, IndexId, RelationKind, Table, TableId,
+    UniqueKey, Unprotected, UnprotectedKey,
 };
 use super::raw::{self, Document};
 use super::reasons::Quoting;
 use super::trigger::{Body, bits};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The document, indexed by table.
@@ -30,10 +30,43 @@ pub(super) struct Tables<'a> {
     foreign: HashMap<u32, HashSet<&'a str>>,
     /// By root: BEFORE ROW INSERT triggers.
     before: HashMap<u32, Vec<Option<&'a Body>>>,
+    freeing: Freeing<'a>,
     insert_rules: HashSet<u32>,
     instead: HashSet<u32>,
     views: HashMap<u32, View<'a>>,
     referenced: HashSet<u32>,
+}
+
+/// Triggers whose functions could free keys: schema and name of the function, events.
+struct Freeing<'a> {
+    /// FOR EACH ROW, by root.
+    row: HashMap<u32, Vec<(u32, &'a str, i16)>>,
+    /// FOR EACH STATEMENT, by table.
+    statement: HashMap<u32, Vec<(u32, &'a str, i16)>>,
+}
+
+impl<'a> Freeing<'a> {
+    fn new(document: &Document, families: &Families, functions: &'a Functions) -> Self {
+        let (mut row, mut statement): (HashMap<u32, Vec<_>>, HashMap<u32, Vec<_>>) = Default::default();
+        for &(table, kind, function) in &document.triggers {
+            let Some((schema, name)) = functions.freeing(function) else { continue };
+            let found = (schema, name, kind);
+            if kind & bits::ROW != 0 {
+                row.entry(families.root(table)).or_default().push(found);
+            } else {
+                statement.entry(table).or_default().push(found);
+            }
+        }
+        Self { row, statement }
+    }
+
+    /// Each function once, in the order of names, with every event that runs it.
+    fn of(&self, table: u32, root: u32) -> BTreeMap<(u32, &'a str), i16> {
+        let both = self.row.get(&root).into_iter().chain(self.statement.get(&table)).flatten();
+        let mut events = BTreeMap::new();
+        both.for_each(|&(schema, name, kind)| *events.entry((schema, name)).or_default() |= kind);
+        events
+    }
 }
 
 /// A view of one table: which of its columns is which of the table's.
@@ -44,11 +77,8 @@ struct View<'a> {
 
 impl<'a> Tables<'a> {
     pub fn new(document: &'a Document, families: &'a Families, functions: &'a Functions) -> Self {
-        let columns: HashMap<u32, &[raw::Column]> = document
-            .columns
-            .iter()
-            .map(|(table, columns)| (*table, columns.as_slice()))
-            .collect();
+        let columns: HashMap<u32, &[raw::Column]> =
+            document.columns.iter().map(|(table, columns)| (*table, columns.as_slice())).collect();
         // Partitions have copies of their parent's triggers.
         let before_row_insert = bits::ROW | bits::BEFORE | bits::INSERT;
         let before: HashSet<(u32, u32)> = document
@@ -57,19 +87,12 @@ impl<'a> Tables<'a> {
             .filter(|(_, kind, _)| kind & before_row_insert == before_row_insert)
             .map(|(table, _, function)| (families.root(*table), *function))
             .collect();
-        let instead = document
-            .triggers
-            .iter()
-            .filter(|(_, kind, _)| kind & bits::INSTEAD != 0);
+        let instead = document.triggers.iter().filter(|(_, kind, _)| kind & bits::INSTEAD != 0);
         let insert_rules = document.rules.iter().filter(|(_, event)| *event == '3');
         Self {
             document,
             families,
-            schemas: document
-                .schemas
-                .iter()
-                .map(|(oid, name)| (*oid, name.as_str()))
-                .collect(),
+            schemas: document.schemas.iter().map(|(oid, name)| (*oid, name.as_str())).collect(),
             quoting: Quoting::new(&document.keywords),
             types: types(document),
             defaults: document
@@ -86,31 +109,16 @@ impl<'a> Tables<'a> {
                 .filter_map(|index| Some((index.oid, index.parent?)))
                 .collect(),
             foreign_keys: grouped(document.foreign_keys.iter().map(|key| (key.child, key))),
-            before: grouped(
-                before
-                    .into_iter()
-                    .map(|(root, function)| (root, functions.harmless(function))),
-            ),
+            before: grouped(before.into_iter().map(|(root, function)| (root, functions.harmless(function)))),
+            freeing: Freeing::new(document, families, functions),
             insert_rules: insert_rules.map(|(table, _)| *table).collect(),
             instead: instead.map(|(table, ..)| *table).collect(),
             views: document
                 .view_columns
                 .iter()
-                .map(|(view, table, origins)| {
-                    (
-                        *view,
-                        View {
-                            table: *table,
-                            origins,
-                        },
-                    )
-                })
+                .map(|(view, table, origins)| (*view, View { table: *table, origins }))
                 .collect(),
-            referenced: document
-                .foreign_keys
-                .iter()
-                .map(|key| families.root(key.parent))
-                .collect(),
+            referenced: document.foreign_keys.iter().map(|key| families.root(key.parent)).collect(),
         }
     }
 
@@ -134,6 +142,7 @@ impl<'a> Tables<'a> {
             columns: self.columns(oid),
             foreign_keys: self.foreign_keys(oid),
             referenced: self.referenced.contains(&self.families.root(oid)),
+            freeing_triggers: self.freeing_triggers(oid),
             ..Table::default()
         };
         for verdict in self.verdicts(&table) {
@@ -145,38 +154,37 @@ impl<'a> Tables<'a> {
         table
     }
 
+    fn freeing_triggers(&self, table: u32) -> Vec<FreeingTrigger> {
+        let triggers = self.freeing.of(table, self.families.root(table));
+        let named = |(&(schema, name), &events): (&(u32, &str), &i16)| FreeingTrigger {
+            function: self.quoting.qualified(self.schemas.get(&schema).copied().unwrap_or_default(), name),
+            on_insert: events & bits::INSERT != 0,
+            on_update: events & bits::UPDATE != 0,
+            on_delete: events & bits::DELETE != 0,
+        };
+        triggers.iter().map(named).collect()
+    }
+
     fn columns(&self, table: u32) -> Vec<Column> {
-        self.numbered(table)
-            .iter()
-            .map(|column| self.column(table, column))
-            .collect()
+        self.numbered(table).iter().map(|column| self.column(table, column)).collect()
     }
 
     fn column(&self, table: u32, column: &raw::Column) -> Column {
         let &raw::Column(number, ref name, type_oid, typmod, generated, identity) = column;
-        let (type_name, kind) = self
-            .types
-            .get(&(type_oid, typmod))
-            .cloned()
-            .unwrap_or_else(|| ("?".into(), ColumnKind::Other));
+        let (type_name, kind) =
+            self.types.get(&(type_oid, typmod)).cloned().unwrap_or_else(|| ("?".into(), ColumnKind::Other));
         let of = |owner, part| self.defaults.get(&(owner, part)).copied();
         let of_origin = || {
             let view = self.views.get(&table)?;
             let (_, origin) = view.origins.iter().find(|(own, _)| *own == number)?;
             of(view.table, *origin)
         };
-        let default = of(table, number)
-            .or_else(of_origin)
-            .or_else(|| of(type_oid, 0))
-            .unwrap_or(DefaultKind::Null);
+        let default =
+            of(table, number).or_else(of_origin).or_else(|| of(type_oid, 0)).unwrap_or(DefaultKind::Null);
         Column {
             name: name.clone(),
             kind,
-            default: if identity {
-                DefaultKind::Volatile
-            } else {
-                default
-            },
+            default: if identity { DefaultKind::Volatile } else { default },
             generated,
             identity,
             type_name,
@@ -204,9 +212,7 @@ impl<'a> Tables<'a> {
 
     fn verdicts(&self, table: &Table) -> Vec<Result<UniqueKey, UnprotectedKey>> {
         match table.kind {
-            RelationKind::Table | RelationKind::Partitioned => {
-                self.of_table(table.id.0, &table.columns)
-            }
+            RelationKind::Table | RelationKind::Partitioned => self.of_table(table.id.0, &table.columns),
             RelationKind::View => self.of_view(table),
             RelationKind::ForeignTable => of_foreign_table(&table.columns),
             RelationKind::MaterializedView => Vec::new(),
@@ -226,10 +232,7 @@ impl<'a> Tables<'a> {
             before: self.before.get(&root).map_or(&[], Vec::as_slice),
         };
         let window = |index: &raw::Index| IndexId(top(index.oid, &self.index_parents));
-        indexes
-            .iter()
-            .filter_map(|index| judge(index, window(index), &surroundings))
-            .collect()
+        indexes.iter().filter_map(|index| judge(index, window(index), &surroundings)).collect()
     }
 
     /// The keys of the table that the view shows, as far as it shows them.
@@ -241,10 +244,7 @@ impl<'a> Tables<'a> {
         let shown: HashMap<usize, usize> = origins
             .iter()
             .filter_map(|(number, origin)| {
-                Some((
-                    raw::position(theirs, *origin)?,
-                    raw::position(own, *number)?,
-                ))
+                Some((raw::position(theirs, *origin)?, raw::position(own, *number)?))
             })
             .collect();
         let reason = match view.id.0 {
@@ -253,45 +253,26 @@ impl<'a> Tables<'a> {
             _ => Unprotected::View,
         };
         let keys = self.of_table(*table, &self.columns(*table)).into_iter();
-        let keys =
-            keys.filter_map(|verdict| verdict.map_or_else(|unprotected| unprotected.key, Some));
+        let keys = keys.filter_map(|verdict| verdict.map_or_else(|unprotected| unprotected.key, Some));
         keys.filter_map(|key| {
             let rekey = *shown.get(&key.rekey)?;
-            let columns: Option<Vec<usize>> = key
-                .columns
-                .iter()
-                .map(|at| shown.get(at).copied())
-                .collect();
+            let columns: Option<Vec<usize>> = key.columns.iter().map(|at| shown.get(at).copied()).collect();
             let column = view.columns.get(rekey)?.name.clone();
             let constraint = key.constraint.clone();
-            let key = columns.map(|columns| UniqueKey {
-                columns,
-                rekey,
-                ..key
-            });
-            Some(Err(UnprotectedKey {
-                constraint,
-                column,
-                reason,
-                key,
-            }))
+            let key = columns.map(|columns| UniqueKey { columns, rekey, ..key });
+            Some(Err(UnprotectedKey { constraint, column, reason, key }))
         })
         .collect()
     }
 }
 
 fn positions(columns: &[raw::Column], numbers: &[i16]) -> Option<Vec<usize>> {
-    numbers
-        .iter()
-        .map(|number| raw::position(columns, *number))
-        .collect()
+    numbers.iter().map(|number| raw::position(columns, *number)).collect()
 }
 
 /// A foreign table's unique indexes are not known here; its first `uuid` column stands for them.
 fn of_foreign_table(columns: &[Column]) -> Vec<Result<UniqueKey, UnprotectedKey>> {
-    let uuid = columns
-        .iter()
-        .find(|column| column.kind == ColumnKind::Uuid);
+    let uuid = columns.iter().find(|column| column.kind == ColumnKind::Uuid);
     let unprotected = uuid.map(|column| UnprotectedKey {
         constraint: String::new(),
         column: column.name.clone(),
@@ -310,10 +291,7 @@ fn foreign_columns<'a>(
     for key in &document.foreign_keys {
         let all = columns.get(&key.child).copied().unwrap_or_default();
         let own = all.iter().filter(|column| key.columns.contains(&column.0));
-        names
-            .entry(families.root(key.child))
-            .or_default()
-            .extend(own.map(|column| column.1.as_str()));
+        names.entry(families.root(key.child)).or_default().extend(own.map(|column| column.1.as_str()));
     }
     names
 }

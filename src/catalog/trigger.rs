@@ -58,11 +58,7 @@ impl Body {
         let tokens: Vec<String> = tokens(&text).map(str::to_ascii_lowercase).collect();
         let passes_row_through = plpgsql && returns_new_only(&tokens);
         let words = tokens.into_iter().filter(|token| is_word(token)).collect();
-        Self {
-            text,
-            words,
-            passes_row_through,
-        }
+        Self { text, words, passes_row_through }
     }
 
     /// Whether it may insert rows somewhere.
@@ -158,25 +154,16 @@ mod tests {
     fn a_row_passes_through_only_if_every_return_is_new_and_new_stays_whole() {
         let cases = [
             ("BEGIN NEW.updated_at := now(); RETURN NEW; END", true),
-            (
-                "begin if new.a > 1 then raise exception 'no'; end if; return new; end",
-                true,
-            ),
+            ("begin if new.a > 1 then raise exception 'no'; end if; return new; end", true),
             ("begin return null; end", false),
-            (
-                "begin if new.a is null then return null; end if; return new; end",
-                false,
-            ),
+            ("begin if new.a is null then return null; end if; return new; end", false),
             ("begin return old; end", false),
             ("begin return coalesce(new, old); end", false),
             ("begin return (new); end", false),
             ("begin return new.inner_row; end", false),
             ("begin new := old; return new; end", false),
             ("begin select * into new from t; return new; end", false),
-            (
-                "begin new = json_populate_record(new, '{}'); return new; end",
-                false,
-            ),
+            ("begin new = json_populate_record(new, '{}'); return new; end", false),
             ("begin return /* nothing */ null; end", false),
             ("begin return\n\tNEW ; end", true),
             ("new", false),
@@ -184,10 +171,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(body(text).passes_row_through(), expected, "{text}");
         }
-        assert!(
-            !Body::new("return new;".into(), false).passes_row_through(),
-            "only PL/pgSQL"
-        );
+        assert!(!Body::new("return new;".into(), false).passes_row_through(), "only PL/pgSQL");
     }
 
     #[test]
@@ -214,11 +198,8 @@ mod tests {
         assert!(names.insert("Purge"));
         assert!(!names.insert("purge"));
         assert!(names.insert("do it"));
-        for (text, expected) in [
-            ("x := purge(1)", true),
-            ("x := \"do it\"()", true),
-            ("x := purged", false),
-        ] {
+        for (text, expected) in [("x := purge(1)", true), ("x := \"do it\"()", true), ("x := purged", false)]
+        {
             assert_eq!(body(text).mentions_any(&names), expected, "{text}");
         }
     }
@@ -227,15 +208,9 @@ mod tests {
     fn a_function_is_readable_only_in_sql_and_plpgsql_and_plain_names() {
         let new = |language, text: Option<&str>| Function::new(language, text.map(str::to_owned));
         assert!(matches!(new("", None), Function::BuiltIn));
-        assert!(matches!(
-            new("plpgsql", Some("begin end")),
-            Function::Readable(_)
-        ));
+        assert!(matches!(new("plpgsql", Some("begin end")), Function::Readable(_)));
         assert!(matches!(new("plpgsql", None), Function::Unknown));
         assert!(matches!(new("plpython3u", Some("pass")), Function::Unknown));
-        assert!(matches!(
-            new("plpgsql", Some("new.U&\"i\\0064\" := 1")),
-            Function::Unknown
-        ));
+        assert!(matches!(new("plpgsql", Some("new.U&\"i\\0064\" := 1")), Function::Unknown));
     }
 }

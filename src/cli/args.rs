@@ -52,10 +52,7 @@ fn with_defaults(command: clap::Command) -> clap::Command {
             Some(serde_json::Value::Number(number)) => number.to_string(),
             _ => return argument,
         };
-        let help = format!(
-            "{} [default: {default}]",
-            argument.get_help().cloned().unwrap_or_default()
-        );
+        let help = format!("{} [default: {default}]", argument.get_help().cloned().unwrap_or_default());
         argument.help(help)
     };
     let run = |command: clap::Command| command.mut_args(tell);
@@ -91,11 +88,7 @@ impl RunArgs {
     /// Where the settings come from.
     #[must_use]
     pub fn sources(self) -> Sources {
-        Sources {
-            flags: self.settings,
-            file: self.config,
-            environment: std::env::vars_os().collect(),
-        }
+        Sources { flags: self.settings, file: self.config, environment: std::env::vars_os().collect() }
     }
 }
 
@@ -221,15 +214,8 @@ impl CheckArgs {
     /// Where the settings come from.
     #[must_use]
     pub fn sources(&self) -> Sources {
-        let settings = Settings {
-            upstream: self.upstream.clone(),
-            ..Settings::default()
-        };
-        RunArgs {
-            config: self.config.clone(),
-            settings,
-        }
-        .sources()
+        let settings = Settings { upstream: self.upstream.clone(), ..Settings::default() };
+        RunArgs { config: self.config.clone(), settings }.sources()
     }
 }
 
@@ -269,11 +255,7 @@ mod tests {
         let mut command = with_defaults(Arguments::command());
         for help in [
             command.render_help().to_string(),
-            command
-                .find_subcommand_mut("run")
-                .unwrap()
-                .render_help()
-                .to_string(),
+            command.find_subcommand_mut("run").unwrap().render_help().to_string(),
         ] {
             assert!(
                 help.contains("The largest statement whose text is inspected [default: 64MiB]"),
@@ -285,9 +267,7 @@ mod tests {
     #[test]
     fn no_command_is_run() {
         for words in ["untwin --mode strict", "untwin run --mode strict"] {
-            let Ok(Command::Run(run)) = parse(words) else {
-                panic!("{words}")
-            };
+            let Ok(Command::Run(run)) = parse(words) else { panic!("{words}") };
             assert_eq!(run.settings.mode, Some(Mode::Strict));
         }
     }
@@ -317,11 +297,7 @@ mod tests {
             ("3d", "2025-12-30T03:04:05Z"),
             ("2026-01-01T00:00:00+01:00", "2025-12-31T23:00:00Z"),
         ] {
-            assert_eq!(
-                text.parse::<Since>().unwrap().at(now).to_string(),
-                at,
-                "{text}"
-            );
+            assert_eq!(text.parse::<Since>().unwrap().at(now).to_string(), at, "{text}");
         }
         assert_eq!(Since::Ago(Duration::MAX).at(now), Timestamp::MIN);
     }

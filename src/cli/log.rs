@@ -33,22 +33,13 @@ fn journal(arguments: &LogArgs) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.journal {
         return Ok(path.clone());
     }
-    let run = RunArgs {
-        config: arguments.config.clone(),
-        ..RunArgs::default()
-    };
-    let no_place = || {
-        Failure::Told("this user has no home directory: name the journal with --journal".to_owned())
-    };
+    let run = RunArgs { config: arguments.config.clone(), ..RunArgs::default() };
+    let no_place =
+        || Failure::Told("this user has no home directory: name the journal with --journal".to_owned());
     run.sources().settings()?.journal.ok_or_else(no_place)
 }
 
-fn list(
-    path: &Path,
-    filter: Filter,
-    mut printer: Printer,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn list(path: &Path, filter: Filter, mut printer: Printer, out: &mut impl Write) -> Result<(), Failure> {
     let asks_for_all = filter == Filter::default();
     let mut reader = Reader::open(path, filter).map_err(|error| unreadable(path, &error))?;
     let is_absent = reader.is_absent();
@@ -63,10 +54,7 @@ fn list(
         false => tally.sentence(path),
         true if is_absent => absent(path),
         true if asks_for_all => format!("The journal {} holds no records yet.", path.display()),
-        true => format!(
-            "No record in the journal {} is what was asked for.",
-            path.display()
-        ),
+        true => format!("No record in the journal {} is what was asked for.", path.display()),
     };
     let passed_over = passed_over(reader.skipped());
     match printer {
@@ -80,12 +68,7 @@ fn list(
     Ok(out.flush()?)
 }
 
-fn follow(
-    path: &Path,
-    filter: Filter,
-    mut printer: Printer,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
+fn follow(path: &Path, filter: Filter, mut printer: Printer, out: &mut impl Write) -> Result<(), Failure> {
     let mut follower = Follower::open(path, filter).map_err(|error| unreadable(path, &error))?;
     if follower.is_waiting() {
         writeln!(io::stderr(), "{} Waiting for it.", absent(path))?;
@@ -106,10 +89,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
         }
         _ => "name the journal's file with --journal",
     };
-    Failure::Told(format!(
-        "cannot read the journal {}: {error}; {next}",
-        path.display()
-    ))
+    Failure::Told(format!("cannot read the journal {}: {error}; {next}", path.display()))
 }
 
 fn absent(path: &Path) -> String {
@@ -185,47 +165,24 @@ impl Tally {
     fn sentence(&self, path: &Path) -> String {
         let total: u64 = self.counts.iter().map(|(_, count)| count).sum();
         let records = if total == 1 { "record" } else { "records" };
-        let actions: Vec<_> = [
-            Action::Rekeyed,
-            Action::Observed,
-            Action::Forwarded,
-            Action::Followed,
-            Action::Failed,
-        ]
-        .into_iter()
-        .filter_map(|action| self.phrase(action))
-        .collect();
-        let list = if actions.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", actions.join(", "))
-        };
+        let actions: Vec<_> =
+            [Action::Rekeyed, Action::Observed, Action::Forwarded, Action::Followed, Action::Failed]
+                .into_iter()
+                .filter_map(|action| self.phrase(action))
+                .collect();
+        let list = if actions.is_empty() { String::new() } else { format!(": {}", actions.join(", ")) };
         format!("{total} {records}{list}. Journal: {}", path.display())
     }
 
     /// `3 rekeyed (2 committed, 1 pending)`.
     fn phrase(&self, action: Action) -> Option<String> {
-        let count = |fate| {
-            self.counts
-                .iter()
-                .find(|(kind, _)| *kind == (action, fate))
-                .map(|(_, count)| *count)
-        };
-        let fates = [
-            Fate::Committed,
-            Fate::RolledBack,
-            Fate::Pending,
-            Fate::Unknown,
-        ];
-        let known: Vec<_> = fates
-            .into_iter()
-            .filter_map(|fate| Some((fate, count(fate)?)))
-            .collect();
+        let count =
+            |fate| self.counts.iter().find(|(kind, _)| *kind == (action, fate)).map(|(_, count)| *count);
+        let fates = [Fate::Committed, Fate::RolledBack, Fate::Pending, Fate::Unknown];
+        let known: Vec<_> = fates.into_iter().filter_map(|fate| Some((fate, count(fate)?))).collect();
         let total: u64 = known.iter().map(|(_, count)| count).sum();
-        let parts: Vec<_> = known
-            .iter()
-            .map(|(fate, count)| format!("{count} {}", fate.name().replace('_', " ")))
-            .collect();
+        let parts: Vec<_> =
+            known.iter().map(|(fate, count)| format!("{count} {}", fate.name().replace('_', " "))).collect();
         (total > 0).then(|| format!("{total} {} ({})", action.name(), parts.join(", ")))
     }
 }
@@ -241,9 +198,8 @@ mod tests {
     use clap::Parser;
 
     fn logged(path: &Path, flags: &[&str]) -> Result<String, String> {
-        let words = ["untwin", "log", "--journal", path.to_str().unwrap()]
-            .into_iter()
-            .chain(flags.iter().copied());
+        let words =
+            ["untwin", "log", "--journal", path.to_str().unwrap()].into_iter().chain(flags.iter().copied());
         let Command::Log(arguments) = Arguments::parse_from(words).into_command() else {
             panic!("{flags:?}")
         };
@@ -255,47 +211,25 @@ mod tests {
     fn written(records: &[Record], committed: &[usize]) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
-        let journal = Journal::open(&Config {
-            path: Some(path.clone()),
-            ..Config::default()
-        })
-        .unwrap();
+        let journal = Journal::open(&Config { path: Some(path.clone()), ..Config::default() }).unwrap();
         journal.append(records).unwrap();
-        journal.settle(
-            &committed
-                .iter()
-                .map(|&at| records[at].id)
-                .collect::<Vec<_>>(),
-            Fate::Committed,
-        );
+        journal.settle(&committed.iter().map(|&at| records[at].id).collect::<Vec<_>>(), Fate::Committed);
         (directory, path)
     }
 
     #[test]
     fn records_are_listed_and_summed_up() {
-        let forwarded = Record {
-            action: Action::Forwarded,
-            new: None,
-            ..record(3)
-        };
+        let forwarded = Record { action: Action::Forwarded, new: None, ..record(3) };
         let (_directory, path) = written(&[record(1), record(2), forwarded], &[0, 2]);
         let text = logged(&path, &[]).unwrap();
         assert_eq!(text.lines().count(), 5);
-        let expected =
-            "3 records: 2 rekeyed (1 committed, 1 pending), 1 forwarded (1 committed). Journal: ";
-        assert_eq!(
-            text.lines().last().unwrap(),
-            format!("{expected}{}", path.display())
-        );
+        let expected = "3 records: 2 rekeyed (1 committed, 1 pending), 1 forwarded (1 committed). Journal: ";
+        assert_eq!(text.lines().last().unwrap(), format!("{expected}{}", path.display()));
     }
 
     #[test]
     fn only_what_is_asked_for_is_listed() {
-        let other = Record {
-            table: "public.\"Other\"".into(),
-            old: 7,
-            ..record(3)
-        };
+        let other = Record { table: "public.\"Other\"".into(), old: 7, ..record(3) };
         let (_directory, path) = written(&[record(1), record(2), other], &[0, 2]);
         let id = record(2).id.to_string();
         for (flags, count) in [
@@ -305,10 +239,7 @@ mod tests {
             (vec!["--id", "ABCDEF00-2222-4222-8222-222222222222"], 3),
             (vec!["--id", &id], 1),
             (vec!["--since", "2026-01-02T03:04:06Z"], 0),
-            (
-                vec!["--since", "2026-01-02T03:04:05Z", "--fate", "pending"],
-                1,
-            ),
+            (vec!["--since", "2026-01-02T03:04:05Z", "--fate", "pending"], 1),
         ] {
             let text = logged(&path, &[&flags[..], &["--format", "json"]].concat()).unwrap();
             assert_eq!(text.lines().count(), count, "{flags:?}\n{text}");
@@ -320,10 +251,7 @@ mod tests {
         let (_directory, path) = written(&[record(1)], &[0]);
         let text = logged(&path, &["--format", "json"]).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            (&value["fate"], &value["application"]),
-            (&"committed".into(), &"etl".into())
-        );
+        assert_eq!((&value["fate"], &value["application"]), (&"committed".into(), &"etl".into()));
     }
 
     #[test]
@@ -332,22 +260,11 @@ mod tests {
         let nowhere = directory.path().join("nowhere/j.jsonl");
         for (path, flags, expected) in [
             (&path, &[][..], "The journal PATH holds no records yet.\n"),
-            (
-                &path,
-                &["--fate", "unknown"],
-                "No record in the journal PATH is what was asked for.\n",
-            ),
-            (
-                &nowhere,
-                &[],
-                "No journal at PATH: untwin has recorded nothing there.",
-            ),
+            (&path, &["--fate", "unknown"], "No record in the journal PATH is what was asked for.\n"),
+            (&nowhere, &[], "No journal at PATH: untwin has recorded nothing there."),
         ] {
             let text = logged(path, flags).unwrap();
-            assert!(
-                text.starts_with(&expected.replace("PATH", path.to_str().unwrap())),
-                "{text}"
-            );
+            assert!(text.starts_with(&expected.replace("PATH", path.to_str().unwrap())), "{text}");
         }
     }
 
@@ -357,19 +274,13 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("{}\n{{}}\n{text}", &text[..50])).unwrap();
         let text = logged(&path, &[]).unwrap();
-        assert!(
-            text.ends_with(" Lines passed over: 1 torn, 1 not of untwin.\n"),
-            "{text}"
-        );
+        assert!(text.ends_with(" Lines passed over: 1 torn, 1 not of untwin.\n"), "{text}");
     }
 
     #[test]
     fn a_journal_that_cannot_be_read_is_an_error_with_a_next_step() {
         let directory = tempfile::tempdir().unwrap();
         let error = logged(directory.path(), &[]).unwrap_err();
-        assert!(
-            error.contains(directory.path().to_str().unwrap()) && error.contains("--journal"),
-            "{error}"
-        );
+        assert!(error.contains(directory.path().to_str().unwrap()) && error.contains("--journal"), "{error}");
     }
 }

@@ -19,7 +19,5 @@ pub fn start(log: &Log) -> Result<(), TryInitError> {
         LogFormat::Human => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    tracing_subscriber::registry()
-        .with(lines.with_filter(log.level.targets.clone()))
-        .try_init()
+    tracing_subscriber::registry().with(lines.with_filter(log.level.targets.clone())).try_init()
 }

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod banner;
+mod check;
 mod config;
 mod log;
 pub mod logging;
@@ -18,16 +19,14 @@ use args::{Arguments, Command};
 #[must_use]
 pub fn execute(arguments: Arguments) -> ExitCode {
     let done = match arguments.into_command() {
-        Command::Run(run) => return run.sources().config().map_or_else(fail, run::run),
+        Command::Run(run) => return run::run(run.sources()),
         Command::Log(arguments) => log::log(&arguments, &mut io::stdout().lock()),
-        Command::Check(_) => Err(Failure::Told("this build cannot check".to_owned())),
+        Command::Check(arguments) => check::check(&arguments, &mut io::stdout().lock()),
         Command::Config(arguments) => config::config(arguments, &mut io::stdout().lock()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => fail(failure),
     }
 }

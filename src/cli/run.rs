@@ -1,18 +1,24 @@
-//! `untwin run`: starts the log and the journal, then serves.
+//! `untwin run`: starts the log and the journal, serves, and reads the configuration again on SIGHUP.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{banner, fail, logging};
-use crate::config::Config;
+use crate::config::reload::needs_restart;
+use crate::config::settings::Settings;
+use crate::config::{self, Config, Sources};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Reloader};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs untwin until it is told to stop.
-pub(super) fn run(config: Config) -> ExitCode {
+pub(super) fn run(sources: Sources) -> ExitCode {
+    let Read { settings, config } = match Read::from(&sources) {
+        Ok(read) => read,
+        Err(error) => return fail(error),
+    };
     if let Err(error) = logging::start(&config.log) {
         return fail(error);
     }
@@ -23,12 +29,13 @@ pub(super) fn run(config: Config) -> ExitCode {
         Ok(journal) => journal,
         Err(error) => return fail(error),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(error),
     };
-    let served = runtime.block_on(serve(config, journal));
+    let served = runtime.block_on(serve(config, journal, Reload { sources, running: settings }));
     // Sessions that are still open end with the process.
     runtime.shutdown_background();
     match served {
@@ -37,21 +44,75 @@ pub(super) fn run(config: Config) -> ExitCode {
     }
 }
 
-async fn serve(config: Config, journal: Journal) -> std::io::Result<()> {
+async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Result<()> {
     let path = journal.path().to_owned();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let proxy = Proxy::bind(config.proxy(), journal, Arc::new(Counters::default())).await?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let counters = Arc::new(Counters::default());
+    let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?;
+    let reloader = proxy.reloader();
     let mut out = std::io::stdout().lock();
     // Nobody may be reading: a service's standard output is often closed.
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
     let _ = out.flush();
     drop(out);
     let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => reload.again(&reloader),
+            }
         }
     };
     proxy.serve(stop).await;
+    farewell(&counters);
     Ok(())
+}
+
+/// Says what was done: how many statements were inspected, how many were not, and why.
+fn farewell(counters: &Counters) {
+    tracing::info!(
+        inspected = counters.inspected_statements_total.value(),
+        uninspected = %counters.uninspected_total,
+        rekeyed = counters.rekeyed_total.value(),
+        forwarded = %counters.forwarded_total,
+        limits = %counters.limits_reached_total,
+        key_bytes = counters.key_bytes.value(),
+        "untwin ends"
+    );
+}
+
+/// The configuration as its sources give it now.
+struct Read {
+    settings: Settings,
+    config: Config,
+}
+
+impl Read {
+    fn from(sources: &Sources) -> Result<Self, config::Error> {
+        let settings = sources.clone().settings()?;
+        Ok(Self { config: Config::compose(settings.clone())?, settings })
+    }
+}
+
+/// Where the configuration comes from, and what of it was read at the start.
+struct Reload {
+    sources: Sources,
+    running: Settings,
+}
+
+impl Reload {
+    /// Reads the configuration anew. If it is wrong, everything stays as it is.
+    fn again(&self, reloader: &Reloader) {
+        let read = match Read::from(&self.sources) {
+            Ok(read) => read,
+            Err(error) => return tracing::error!(%error, "the configuration stays as it was"),
+        };
+        for setting in needs_restart(&self.running, &read.settings) {
+            tracing::warn!(setting, "this setting changes only when untwin is started again");
+        }
+        reloader.reload(read.config.rules());
+        tracing::info!("the configuration was read again: sessions follow it from their next transaction on");
+    }
 }

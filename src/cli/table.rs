@@ -47,11 +47,7 @@ impl Table {
             Entry::Record(record) => Row::Cells(Box::new(cells(record))),
             Entry::Note(note) => Row::Text(note_text(note)),
         });
-        if self.block.len() < BLOCK {
-            Ok(())
-        } else {
-            self.print(out)
-        }
+        if self.block.len() < BLOCK { Ok(()) } else { self.print(out) }
     }
 
     /// Prints what has been added, under the header the first time.
@@ -103,10 +99,7 @@ fn cells(record: &Record) -> [String; COLUMNS] {
         record.action.name().to_owned(),
         printable(&record.table),
         printable(&record.column),
-        record.new.map_or_else(
-            || old.to_string(),
-            |new| format!("{old} → {}", Uuid::from_u128(new)),
-        ),
+        record.new.map_or_else(|| old.to_string(), |new| format!("{old} → {}", Uuid::from_u128(new))),
         place(record.place),
         printable(&record.origin.client),
         printable(&record.origin.application),
@@ -115,12 +108,7 @@ fn cells(record: &Record) -> [String; COLUMNS] {
 }
 
 fn note_text(note: &Note) -> String {
-    format!(
-        "{}  {} (session {})",
-        time(note.at),
-        printable(&note.note),
-        printable(&note.session)
-    )
+    format!("{}  {} (session {})", time(note.at), printable(&note.note), printable(&note.session))
 }
 
 fn time(at: Timestamp) -> String {
@@ -150,18 +138,14 @@ fn remarks(record: &Record) -> String {
 }
 
 /// Escapes what would move the cursor or turn the reading direction: names come from clients.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let moves = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if moves(c) {
-            out.extend(c.escape_default())
-        } else {
-            out.push(c)
-        }
+        if moves(c) { out.extend(c.escape_default()) } else { out.push(c) }
     }
     out
 }
@@ -185,14 +169,8 @@ mod tests {
             column: "id".into(),
             old: 1,
             new: Some(2),
-            place: Place {
-                statement: 2,
-                row: 3,
-            },
-            first: Some(Place {
-                statement: 1,
-                row: 1,
-            }),
+            place: Place { statement: 2, row: 3 },
+            first: Some(Place { statement: 1, row: 1 }),
             carrier: Carrier::Literal,
             identical: true,
             echoed_in: vec!["payload".into()],
@@ -221,11 +199,7 @@ mod tests {
             fate: Fate::Committed,
             ..record()
         };
-        let note = Note {
-            at: record().at,
-            note: "limit reached".into(),
-            session: "s7".into(),
-        };
+        let note = Note { at: record().at, note: "limit reached".into(), session: "s7".into() };
         let text = printed(
             &[record(), short]
                 .map(|r| Entry::Record(Box::new(r)))
@@ -258,10 +232,7 @@ time                      fate         action     table      column  old → new
     #[test]
     fn a_client_cannot_play_with_the_terminal() {
         let origin = Origin::new("d", "c", "u", "\x1b[2Ja\nb\u{202e}c\u{9b}é", "s");
-        let text = printed(&[Entry::Record(Box::new(Record {
-            origin: Arc::new(origin),
-            ..record()
-        }))]);
+        let text = printed(&[Entry::Record(Box::new(Record { origin: Arc::new(origin), ..record() }))]);
         assert!(text.contains(r"\u{1b}[2Ja\nb\u{202e}c\u{9b}é"), "{text}");
         assert_eq!(text.lines().count(), 2);
     }

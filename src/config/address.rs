@@ -21,37 +21,20 @@ impl FromStr for Address {
     /// Reads `host:port`, `[::1]:port`, `/directory` or `/directory:port`.
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let bad = || {
-            BadValue(format!(
-                "`{text}` is no address: write `127.0.0.1:6432`, `[::1]:6432` or `/directory`"
-            ))
+            BadValue(format!("`{text}` is no address: write `127.0.0.1:6432`, `[::1]:6432` or `/directory`"))
         };
         if text.starts_with('/') {
             return Ok(
-                match text
-                    .rsplit_once(':')
-                    .and_then(|(path, port)| Some((path, port.parse().ok()?)))
-                {
-                    Some((directory, port)) => Self::Unix {
-                        directory: directory.into(),
-                        port,
-                    },
-                    None => Self::Unix {
-                        directory: text.into(),
-                        port: LISTEN_PORT,
-                    },
+                match text.rsplit_once(':').and_then(|(path, port)| Some((path, port.parse().ok()?))) {
+                    Some((directory, port)) => Self::Unix { directory: directory.into(), port },
+                    None => Self::Unix { directory: text.into(), port: LISTEN_PORT },
                 },
             );
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().map_err(|_| bad())?;
-        let host = match host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-        {
-            Some(inner) => inner
-                .parse::<std::net::Ipv6Addr>()
-                .map_err(|_| bad())?
-                .to_string(),
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => inner.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?.to_string(),
             None if host.is_empty() || host.contains([':', '/', ' ', '@', '[', ']']) => {
                 return Err(bad());
             }
@@ -69,10 +52,7 @@ impl FromStr for Listen {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        text.split(',')
-            .map(|address| address.trim().parse())
-            .collect::<Result<_, _>>()
-            .map(Self)
+        text.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -137,69 +117,32 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Address::Tcp { host: host.to_owned(), port }
     }
 
     fn unix(directory: &str, port: u16) -> Address {
-        Address::Unix {
-            directory: directory.into(),
-            port,
-        }
+        Address::Unix { directory: directory.into(), port }
     }
 
     #[test]
     fn addresses_to_listen_at() {
         for (text, address, url) in [
-            (
-                "127.0.0.1:6432",
-                tcp("127.0.0.1", 6432),
-                "postgres://127.0.0.1:6432",
-            ),
+            ("127.0.0.1:6432", tcp("127.0.0.1", 6432), "postgres://127.0.0.1:6432"),
             ("localhost:0", tcp("localhost", 0), "postgres://localhost:0"),
             ("[::1]:6432", tcp("::1", 6432), "postgres://[::1]:6432"),
-            (
-                "0.0.0.0:6432",
-                tcp("0.0.0.0", 6432),
-                "postgres://127.0.0.1:6432",
-            ),
+            ("0.0.0.0:6432", tcp("0.0.0.0", 6432), "postgres://127.0.0.1:6432"),
             ("[::]:6432", tcp("::", 6432), "postgres://[::1]:6432"),
-            (
-                "/tmp:7000",
-                unix("/tmp", 7000),
-                "postgres:///?host=/tmp&port=7000",
-            ),
-            (
-                "/a b:6432",
-                unix("/a b", 6432),
-                "postgres:///?host=/a%20b&port=6432",
-            ),
+            ("/tmp:7000", unix("/tmp", 7000), "postgres:///?host=/tmp&port=7000"),
+            ("/a b:6432", unix("/a b", 6432), "postgres:///?host=/a%20b&port=6432"),
         ] {
             assert_eq!(text.parse().as_ref(), Ok(&address), "{text}");
-            assert_eq!(
-                (address.to_string().as_str(), address.client_url().as_str()),
-                (text, url)
-            );
+            assert_eq!((address.to_string().as_str(), address.client_url().as_str()), (text, url));
         }
         assert_eq!("/tmp".parse(), Ok(unix("/tmp", 6432)));
-        assert_eq!(
-            unix("/tmp", 1).socket_path(),
-            Some("/tmp/.s.PGSQL.1".into())
-        );
-        for text in [
-            "",
-            "6432",
-            ":6432",
-            "host",
-            "host:",
-            "host:65536",
-            "::1:6432",
-            "[x]:1",
-            "a@b:1",
-            "tcp://h:1",
-        ] {
+        assert_eq!(unix("/tmp", 1).socket_path(), Some("/tmp/.s.PGSQL.1".into()));
+        for text in
+            ["", "6432", ":6432", "host", "host:", "host:65536", "::1:6432", "[x]:1", "a@b:1", "tcp://h:1"]
+        {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -20,10 +20,7 @@ pub(super) fn read(variables: &[(OsString, OsString)]) -> Result<Settings, Error
             continue;
         };
         let setting = name[PREFIX.len()..].to_lowercase();
-        if !command
-            .get_arguments()
-            .any(|argument| argument.get_id() == setting.as_str())
-        {
+        if !command.get_arguments().any(|argument| argument.get_id() == setting.as_str()) {
             return Err(unknown(name, &command));
         }
         if !value.is_empty() {
@@ -44,20 +41,12 @@ fn is_of_a_service(name: &str) -> bool {
     rest == "PORT" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_")
 }
 
-fn one(
-    name: &str,
-    setting: &str,
-    value: &OsString,
-    command: &clap::Command,
-) -> Result<Settings, Error> {
+fn one(name: &str, setting: &str, value: &OsString, command: &clap::Command) -> Result<Settings, Error> {
     let mut flag = OsString::from(format!("--{}=", setting.replace('_', "-")));
     flag.push(value);
     let matches = command.clone().try_get_matches_from([flag]);
     let settings = matches.and_then(|matches| Settings::from_arg_matches(&matches));
-    settings.map_err(|error| Error::Variable {
-        name: name.to_owned(),
-        message: reason(&error),
-    })
+    settings.map_err(|error| Error::Variable { name: name.to_owned(), message: reason(&error) })
 }
 
 /// What the value's own type says of it; clap would speak of a flag that nobody gave.
@@ -73,13 +62,8 @@ fn reason(error: &clap::Error) -> String {
 }
 
 fn unknown(name: &str, command: &clap::Command) -> Error {
-    let variable =
-        |argument: &clap::Arg| format!("{PREFIX}{}", argument.get_id().as_str().to_uppercase());
-    let known: Vec<_> = std::iter::once(CONFIG.to_owned())
-        .chain(command.get_arguments().map(variable))
-        .collect();
-    Error::UnknownVariable {
-        name: name.to_owned(),
-        known: known.join(", "),
-    }
+    let variable = |argument: &clap::Arg| format!("{PREFIX}{}", argument.get_id().as_str().to_uppercase());
+    let known: Vec<_> =
+        std::iter::once(CONFIG.to_owned()).chain(command.get_arguments().map(variable)).collect();
+    Error::UnknownVariable { name: name.to_owned(), known: known.join(", ") }
 }

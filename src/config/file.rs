@@ -9,18 +9,11 @@ use super::settings::Settings;
 
 /// Reads the settings of a file.
 pub(super) fn read(path: &Path) -> Result<Settings, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-        path: path.display().to_string(),
-        source,
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::Read { path: path.display().to_string(), source })?;
     parse(&text).map_err(|Fault { at, message }| {
         let (line, column) = position(&text, at);
-        Error::File {
-            path: path.display().to_string(),
-            line,
-            column,
-            message,
-        }
+        Error::File { path: path.display().to_string(), line, column, message }
     })
 }
 
@@ -42,24 +35,14 @@ fn parse(text: &str) -> Result<Settings, Fault> {
 
 /// Each name has one section, and a `*` ends the name of an application.
 fn check_names(settings: &Settings) -> Result<(), Fault> {
-    for (key, sections) in [
-        ("database", &settings.database),
-        ("user", &settings.user),
-        ("application", &settings.application),
-    ] {
-        check_unique(
-            key,
-            sections
-                .iter()
-                .map(|section| (section.name.get_ref(), section.name.span())),
-        )?;
+    for (key, sections) in
+        [("database", &settings.database), ("user", &settings.user), ("application", &settings.application)]
+    {
+        check_unique(key, sections.iter().map(|section| (section.name.get_ref(), section.name.span())))?;
     }
     check_unique(
         "table",
-        settings
-            .table
-            .iter()
-            .map(|section| (&section.name.get_ref().table, section.name.span())),
+        settings.table.iter().map(|section| (&section.name.get_ref().table, section.name.span())),
     )?;
     for name in settings.application.iter().map(|section| &section.name) {
         let start = name.get_ref().strip_suffix('*').unwrap_or(name.get_ref());
@@ -80,10 +63,7 @@ fn check_unique<T: std::hash::Hash + Eq>(
     let mut seen = HashSet::new();
     for (name, span) in names {
         if !seen.insert(name) {
-            return Err(Fault {
-                at: span.start,
-                message: format!("a second [[{key}]] with this name"),
-            });
+            return Err(Fault { at: span.start, message: format!("a second [[{key}]] with this name") });
         }
     }
     Ok(())

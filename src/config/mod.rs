@@ -4,6 +4,7 @@
 pub mod address;
 mod environment;
 mod file;
+pub mod reload;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
@@ -124,19 +125,13 @@ impl Sources {
     /// All but [`Error::Missing`].
     pub fn settings(self) -> Result<Settings, Error> {
         let environment = environment::read(&self.environment)?;
-        let named = self
-            .file
-            .or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
+        let named = self.file.or_else(|| variable(&self.environment, environment::CONFIG).map(PathBuf::from));
         let file = match named {
             Some(path) => file::read(&path)?,
             None if Path::new(FILE).exists() => file::read(Path::new(FILE))?,
             None => Settings::default(),
         };
-        Ok(self
-            .flags
-            .over(environment)
-            .over(file)
-            .over(Settings::defaults()))
+        Ok(self.flags.over(environment).over(file).over(Settings::defaults()))
     }
 
     /// The configuration.
@@ -149,10 +144,7 @@ impl Sources {
 }
 
 fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
-    variables
-        .iter()
-        .find(|(found, value)| found == name && !value.is_empty())
-        .map(|(_, value)| value)
+    variables.iter().find(|(found, value)| found == name && !value.is_empty()).map(|(_, value)| value)
 }
 
 impl Config {
@@ -164,9 +156,17 @@ impl Config {
             upstream: self.upstream.addresses.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
-            catalog_ttl: self.catalog_ttl,
+            rules: self.rules(),
+        }
+    }
+
+    /// The part that sessions of a proxy that is serving can be given anew.
+    #[must_use]
+    pub fn rules(&self) -> proxy::Rules {
+        proxy::Rules {
             policies: std::sync::Arc::new(self.policies.clone()),
             limits: self.limits,
+            catalog_ttl: self.catalog_ttl,
         }
     }
 
@@ -185,11 +185,8 @@ impl Config {
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {
                 statement_bytes: set("max_statement_bytes", settings.max_statement_bytes)?.0,
-                transaction_key_bytes: set(
-                    "max_transaction_key_bytes",
-                    settings.max_transaction_key_bytes,
-                )?
-                .0,
+                transaction_key_bytes: set("max_transaction_key_bytes", settings.max_transaction_key_bytes)?
+                    .0,
                 total_key_bytes: set("max_total_key_bytes", settings.max_total_key_bytes)?.0,
             },
             journal: journal::Config {
@@ -208,11 +205,7 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
-        if self.upstream.has_login() {
-            vec![login]
-        } else {
-            Vec::new()
-        }
+        if self.upstream.has_login() { vec![login] } else { Vec::new() }
     }
 }
 

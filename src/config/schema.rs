@@ -11,11 +11,7 @@ use super::settings::Settings;
 pub fn schema() -> Schema {
     let mut schema = schema_for!(Settings);
     WithoutNull.transform(&mut schema);
-    let defaults = Settings {
-        journal: None,
-        workers: None,
-        ..Settings::defaults()
-    };
+    let defaults = Settings { journal: None, workers: None, ..Settings::defaults() };
     let defaults = serde_json::to_value(defaults).unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return schema;

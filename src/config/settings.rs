@@ -157,18 +157,11 @@ impl FromStr for QualifiedName {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let table: TableName = text
-            .parse()
-            .map_err(|error| BadValue(format!("`{text}`: {error}")))?;
+        let table: TableName = text.parse().map_err(|error| BadValue(format!("`{text}`: {error}")))?;
         if table.schema.is_none() {
-            return Err(BadValue(format!(
-                "`{text}` says no schema: write `public.{text}`"
-            )));
+            return Err(BadValue(format!("`{text}` says no schema: write `public.{text}`")));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            table,
-        })
+        Ok(Self { text: text.to_owned(), table })
     }
 }
 
@@ -200,9 +193,10 @@ impl Settings {
         let rest = crate::rekey::policy::Policy::default();
         Self {
             upstream: None,
-            listen: Some(Listen(vec![super::address::Address::from(
-                std::net::SocketAddr::from(([127, 0, 0, 1], 6432)),
-            )])),
+            listen: Some(Listen(vec![super::address::Address::from(std::net::SocketAddr::from((
+                [127, 0, 0, 1],
+                6432,
+            )))])),
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -219,9 +213,7 @@ impl Settings {
             catalog_ttl: seconds(60),
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
-            workers: std::thread::available_parallelism()
-                .ok()
-                .or(Some(NonZeroUsize::MIN)),
+            workers: std::thread::available_parallelism().ok().or(Some(NonZeroUsize::MIN)),
             database: Vec::new(),
             user: Vec::new(),
             application: Vec::new(),
@@ -243,9 +235,7 @@ impl Settings {
             log_format: self.log_format.or(lower.log_format),
             log_level: self.log_level.or(lower.log_level),
             max_statement_bytes: self.max_statement_bytes.or(lower.max_statement_bytes),
-            max_transaction_key_bytes: self
-                .max_transaction_key_bytes
-                .or(lower.max_transaction_key_bytes),
+            max_transaction_key_bytes: self.max_transaction_key_bytes.or(lower.max_transaction_key_bytes),
             max_total_key_bytes: self.max_total_key_bytes.or(lower.max_total_key_bytes),
             name_based: self.name_based.or(lower.name_based),
             identical_rows: self.identical_rows.or(lower.identical_rows),
@@ -258,11 +248,7 @@ impl Settings {
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),
             application: list(self.application, lower.application),
-            table: if self.table.is_empty() {
-                lower.table
-            } else {
-                self.table
-            },
+            table: if self.table.is_empty() { lower.table } else { self.table },
         }
     }
 
@@ -287,11 +273,8 @@ impl Settings {
 
 impl TableSection {
     fn rule(&self) -> TableRule {
-        let volatile: Vec<Box<str>> = self
-            .volatile_columns
-            .iter()
-            .map(|column| column.as_str().into())
-            .collect();
+        let volatile: Vec<Box<str>> =
+            self.volatile_columns.iter().map(|column| column.as_str().into()).collect();
         TableRule {
             overrides: overrides!(self),
             protect: self.protect,

@@ -4,10 +4,7 @@ use super::*;
 use crate::rekey::policy::{Ambiguous, IdenticalRows, Mode, NameBased, Protect, Returning};
 
 fn variables(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-    variables
-        .iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect()
+    variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// The settings of a file and variables, without flags.
@@ -15,15 +12,9 @@ fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("untwin.toml");
     std::fs::write(&path, file).unwrap();
-    let sources = Sources {
-        file: Some(path),
-        environment: variables(environment),
-        ..Sources::default()
-    };
+    let sources = Sources { file: Some(path), environment: variables(environment), ..Sources::default() };
     let place = format!("{}/", directory.path().display());
-    sources
-        .settings()
-        .map_err(|error| error.to_string().replace(&place, ""))
+    sources.settings().map_err(|error| error.to_string().replace(&place, ""))
 }
 
 fn policies(file: &str) -> Policies {
@@ -34,16 +25,9 @@ fn policies(file: &str) -> Policies {
 fn flags_win_over_environment_over_file_over_defaults() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("c.toml");
-    std::fs::write(
-        &path,
-        "mode = \"observe\"\ncatalog_ttl = 5\nworkers = 3\njournal_keep = 2",
-    )
-    .unwrap();
+    std::fs::write(&path, "mode = \"observe\"\ncatalog_ttl = 5\nworkers = 3\njournal_keep = 2").unwrap();
     let sources = Sources {
-        flags: Settings {
-            mode: Some(Mode::Rewrite),
-            ..Settings::default()
-        },
+        flags: Settings { mode: Some(Mode::Rewrite), ..Settings::default() },
         file: None,
         environment: variables(&[
             ("UNTWIN_MODE", "strict"),
@@ -55,10 +39,7 @@ fn flags_win_over_environment_over_file_over_defaults() {
         ]),
     };
     let config = sources.config().unwrap();
-    assert_eq!(
-        config.policies.for_session("", "", "").rest().mode,
-        Mode::Rewrite
-    );
+    assert_eq!(config.policies.for_session("", "", "").rest().mode, Mode::Rewrite);
     assert_eq!(config.catalog_ttl, Duration::from_secs(7));
     assert_eq!((config.workers.get(), config.journal.keep), (3, 2));
     assert_eq!(config.upstream.to_string(), "postgres://127.0.0.1:5433");
@@ -72,206 +53,84 @@ fn the_file_of_the_flag_wins_over_that_of_the_environment() {
     let path = directory.path().join("c.toml");
     std::fs::write(&path, "journal_keep = 2").unwrap();
     let environment = variables(&[("UNTWIN_CONFIG", "/nowhere/untwin.toml")]);
-    let sources = Sources {
-        environment,
-        ..Sources::default()
-    };
+    let sources = Sources { environment, ..Sources::default() };
     let error = sources.clone().settings().unwrap_err().to_string();
-    assert!(
-        error.starts_with("cannot read /nowhere/untwin.toml: "),
-        "{error}"
-    );
-    assert_eq!(
-        Sources {
-            file: Some(path),
-            ..sources
-        }
-        .settings()
-        .unwrap()
-        .journal_keep,
-        Some(2)
-    );
+    assert!(error.starts_with("cannot read /nowhere/untwin.toml: "), "{error}");
+    assert_eq!(Sources { file: Some(path), ..sources }.settings().unwrap().journal_keep, Some(2));
 }
 
 #[test]
 fn without_a_database_there_is_no_configuration() {
-    let error = Config::compose(Settings::defaults())
-        .unwrap_err()
-        .to_string();
-    assert_eq!(
-        error,
-        "upstream is not set: give --upstream, UNTWIN_UPSTREAM or upstream in untwin.toml"
-    );
+    let error = Config::compose(Settings::defaults()).unwrap_err().to_string();
+    assert_eq!(error, "upstream is not set: give --upstream, UNTWIN_UPSTREAM or upstream in untwin.toml");
 }
 
 #[test]
 fn every_default_is_there() {
     let upstream = "postgres://127.0.0.1".parse().ok();
-    assert!(
-        Config::compose(Settings {
-            upstream,
-            ..Settings::defaults()
-        })
-        .is_ok()
-    );
+    assert!(Config::compose(Settings { upstream, ..Settings::defaults() }).is_ok());
 }
 
 #[test]
 fn a_fault_in_the_file_is_told_with_its_place() {
     for (file, expected) in [
-        (
-            "\nmodus = \"observe\"",
-            "untwin.toml:2:1: unknown field `modus`",
-        ),
-        (
-            "mode = \"bold\"",
-            "untwin.toml:1:8: unknown variant `bold`, expected one of `rewrite`",
-        ),
-        (
-            "# é\nupstream = \"postgres://u:secret@h:port\"",
-            "untwin.toml:2:12: this is no URL",
-        ),
-        (
-            "listen = \"6432\"",
-            "untwin.toml:1:10: `6432` is no address",
-        ),
-        (
-            "listen = []",
-            "untwin.toml:1:10: invalid length 0, expected addresses",
-        ),
-        (
-            "listen = [\n\"127.0.0.1:1\",\n\"x\"]",
-            "untwin.toml:3:1: `x` is no address",
-        ),
-        (
-            "\n\nmax_statement_bytes = \"64M\"",
-            "untwin.toml:3:23: `64M` is no size",
-        ),
-        (
-            "max_total_key_bytes = 0",
-            "untwin.toml:1:23: `0` is no size",
-        ),
-        (
-            "max_transaction_key_bytes = -5",
-            "untwin.toml:1:29: `-5` is no size",
-        ),
+        ("\nmodus = \"observe\"", "untwin.toml:2:1: unknown field `modus`"),
+        ("mode = \"bold\"", "untwin.toml:1:8: unknown variant `bold`, expected one of `rewrite`"),
+        ("# é\nupstream = \"postgres://u:secret@h:port\"", "untwin.toml:2:12: this is no URL"),
+        ("listen = \"6432\"", "untwin.toml:1:10: `6432` is no address"),
+        ("listen = []", "untwin.toml:1:10: invalid length 0, expected addresses"),
+        ("listen = [\n\"127.0.0.1:1\",\n\"x\"]", "untwin.toml:3:1: `x` is no address"),
+        ("\n\nmax_statement_bytes = \"64M\"", "untwin.toml:3:23: `64M` is no size"),
+        ("max_total_key_bytes = 0", "untwin.toml:1:23: `0` is no size"),
+        ("max_transaction_key_bytes = -5", "untwin.toml:1:29: `-5` is no size"),
         (
             "max_statement_bytes = 1.5",
             "untwin.toml:1:23: invalid type: floating point `1.5`, expected a size",
         ),
-        (
-            "catalog_ttl = \"soon\"",
-            "untwin.toml:1:15: `soon` is no length of time",
-        ),
+        ("catalog_ttl = \"soon\"", "untwin.toml:1:15: `soon` is no length of time"),
         (
             "connect_timeout = true",
             "untwin.toml:1:19: invalid type: boolean `true`, expected a length of time",
         ),
-        (
-            "login_timeout = 0",
-            "untwin.toml:1:17: `0` is no length of time",
-        ),
-        (
-            "workers = 0",
-            "untwin.toml:1:11: invalid value: integer `0`",
-        ),
-        (
-            "journal_keep = -1",
-            "untwin.toml:1:16: invalid value: integer `-1`",
-        ),
-        (
-            "journal_rotate_bytes = \"\"",
-            "untwin.toml:1:24: `` is no size",
-        ),
+        ("login_timeout = 0", "untwin.toml:1:17: `0` is no length of time"),
+        ("workers = 0", "untwin.toml:1:11: invalid value: integer `0`"),
+        ("journal_keep = -1", "untwin.toml:1:16: invalid value: integer `-1`"),
+        ("journal_rotate_bytes = \"\"", "untwin.toml:1:24: `` is no size"),
         ("journal = 5", "untwin.toml:1:11: invalid type: integer `5`"),
-        (
-            "log_format = \"xml\"",
-            "untwin.toml:1:14: unknown variant `xml`",
-        ),
-        (
-            "log_level = \"loud\"",
-            "untwin.toml:1:13: `loud` is no log level",
-        ),
-        (
-            "name_based = \"x\"",
-            "untwin.toml:1:14: unknown variant `x`",
-        ),
-        (
-            "identical_rows = \"x\"",
-            "untwin.toml:1:18: unknown variant `x`",
-        ),
+        ("log_format = \"xml\"", "untwin.toml:1:14: unknown variant `xml`"),
+        ("log_level = \"loud\"", "untwin.toml:1:13: `loud` is no log level"),
+        ("name_based = \"x\"", "untwin.toml:1:14: unknown variant `x`"),
+        ("identical_rows = \"x\"", "untwin.toml:1:18: unknown variant `x`"),
         ("ambiguous = \"x\"", "untwin.toml:1:13: unknown variant `x`"),
         ("returning = \"x\"", "untwin.toml:1:13: unknown variant `x`"),
-        (
-            "mode = \"strict\"\nmode = \"strict\"",
-            "untwin.toml:2:1: duplicate key",
-        ),
+        ("mode = \"strict\"\nmode = \"strict\"", "untwin.toml:2:1: duplicate key"),
         ("mode", "untwin.toml:1:5: "),
-        (
-            "[[table]]\nprotect = true",
-            "untwin.toml:1:1: missing field `name`",
-        ),
-        (
-            "[[table]]\nname = \"ev\"",
-            "untwin.toml:2:8: `ev` says no schema: write `public.ev`",
-        ),
-        (
-            "[[table]]\nname = \"a.b.c\"",
-            "untwin.toml:2:8: `a.b.c`: a table's name is",
-        ),
-        (
-            "[[table]]\nname = \"a.b\"\nprotect = \"yes\"",
-            "untwin.toml:3:11: invalid type: string \"yes\"",
-        ),
-        (
-            "[[table]]\nname = \"a.b\"\nvolatile = []",
-            "untwin.toml:3:1: unknown field `volatile`",
-        ),
+        ("[[table]]\nprotect = true", "untwin.toml:1:1: missing field `name`"),
+        ("[[table]]\nname = \"ev\"", "untwin.toml:2:8: `ev` says no schema: write `public.ev`"),
+        ("[[table]]\nname = \"a.b.c\"", "untwin.toml:2:8: `a.b.c`: a table's name is"),
+        ("[[table]]\nname = \"a.b\"\nprotect = \"yes\"", "untwin.toml:3:11: invalid type: string \"yes\""),
+        ("[[table]]\nname = \"a.b\"\nvolatile = []", "untwin.toml:3:1: unknown field `volatile`"),
         (
             "[[table]]\nname=\"a.b\"\n[[table]]\nname = \"A.\\\"b\\\"\"",
             "untwin.toml:4:8: a second [[table]] with this name",
         ),
-        (
-            "[[user]]\nname=\"a\"\n[[user]]\nname = \"a\"",
-            "untwin.toml:4:8: a second [[user]] with this name",
-        ),
-        (
-            "[[user]]\nname=\"a\"\nprotect = true",
-            "untwin.toml:3:1: unknown field `protect`",
-        ),
-        (
-            "[[application]]\nname = \"*x\"",
-            "untwin.toml:2:8: a `*` may only end an application name",
-        ),
+        ("[[user]]\nname=\"a\"\n[[user]]\nname = \"a\"", "untwin.toml:4:8: a second [[user]] with this name"),
+        ("[[user]]\nname=\"a\"\nprotect = true", "untwin.toml:3:1: unknown field `protect`"),
+        ("[[application]]\nname = \"*x\"", "untwin.toml:2:8: a `*` may only end an application name"),
     ] {
         let error = load(file, &[]).unwrap_err();
-        assert!(
-            error.starts_with(expected) && !error.contains("secret"),
-            "{file}\n{error}\n{expected}"
-        );
+        assert!(error.starts_with(expected) && !error.contains("secret"), "{file}\n{error}\n{expected}");
     }
 }
 
 #[test]
 fn a_fault_in_the_environment_names_the_variable() {
     for (name, value, expected) in [
-        (
-            "UNTWIN_MODE",
-            "bold",
-            "UNTWIN_MODE: `bold` is none of rewrite, strict, observe",
-        ),
+        ("UNTWIN_MODE", "bold", "UNTWIN_MODE: `bold` is none of rewrite, strict, observe"),
         ("UNTWIN_WORKERS", "many", "UNTWIN_WORKERS: "),
         ("UNTWIN_LISTEN", "x", "UNTWIN_LISTEN: `x` is no address"),
-        (
-            "UNTWIN_LOG_FORMAT",
-            "xml",
-            "UNTWIN_LOG_FORMAT: write one of human, json",
-        ),
-        (
-            "UNTWIN_UPSTREAM",
-            "http://secret",
-            "UNTWIN_UPSTREAM: this is no URL",
-        ),
+        ("UNTWIN_LOG_FORMAT", "xml", "UNTWIN_LOG_FORMAT: write one of human, json"),
+        ("UNTWIN_UPSTREAM", "http://secret", "UNTWIN_UPSTREAM: this is no URL"),
         (
             "UNTWIN_MODUS",
             "strict",
@@ -281,10 +140,7 @@ fn a_fault_in_the_environment_names_the_variable() {
         ("UNTWIN_", "x", "UNTWIN_ is no variable"),
     ] {
         let error = load("", &[(name, value)]).unwrap_err();
-        assert!(
-            error.starts_with(expected) && !error.contains("secret"),
-            "{error}"
-        );
+        assert!(error.starts_with(expected) && !error.contains("secret"), "{error}");
     }
 }
 
@@ -333,39 +189,24 @@ fn sections_become_policies() {
         (rest.mode, rest.name_based, rest.returning),
         (Mode::Observe, NameBased::Rekey, Returning::Sent)
     );
-    assert_eq!(
-        (rest.identical_rows, rest.ambiguous),
-        (IdenticalRows::Forward, Ambiguous::Fail)
-    );
-    assert_eq!(
-        policies.for_session("bob", "shop", "psql").rest().mode,
-        Mode::Strict
-    );
+    assert_eq!((rest.identical_rows, rest.ambiguous), (IdenticalRows::Forward, Ambiguous::Fail));
+    assert_eq!(policies.for_session("bob", "shop", "psql").rest().mode, Mode::Strict);
 }
 
 #[test]
 fn settings_are_shown_as_a_file_that_reads_back() {
-    let given = "upstream = \"postgres://u:secret@h:1/d\"\n[[table]]\nname = \"public.ev\"\nprotect = false\n";
+    let given =
+        "upstream = \"postgres://u:secret@h:1/d\"\n[[table]]\nname = \"public.ev\"\nprotect = false\n";
     let shown = toml::to_string(&load(given, &[]).unwrap()).unwrap();
-    assert!(
-        shown.contains("upstream = \"postgres://h:1\"\n") && !shown.contains("secret"),
-        "{shown}"
-    );
+    assert!(shown.contains("upstream = \"postgres://h:1\"\n") && !shown.contains("secret"), "{shown}");
     assert_eq!(toml::to_string(&load(&shown, &[]).unwrap()).unwrap(), shown);
 }
 
 #[test]
 fn a_login_in_the_url_is_warned_about() {
     for (url, warnings) in [("postgres://h", 0), ("postgres://u:p@h", 1)] {
-        let settings = Settings {
-            upstream: url.parse().ok(),
-            ..Settings::defaults()
-        };
-        assert_eq!(
-            Config::compose(settings).unwrap().warnings().len(),
-            warnings,
-            "{url}"
-        );
+        let settings = Settings { upstream: url.parse().ok(), ..Settings::defaults() };
+        assert_eq!(Config::compose(settings).unwrap().warnings().len(), warnings, "{url}");
     }
 }
 
@@ -373,17 +214,11 @@ fn a_login_in_the_url_is_warned_about() {
 fn the_schema_knows_every_setting_and_its_default() {
     let schema = serde_json::to_value(schema::schema()).unwrap();
     assert_eq!(schema["additionalProperties"], false);
-    assert_eq!(
-        schema["properties"]["max_statement_bytes"]["default"],
-        "64MiB"
-    );
+    assert_eq!(schema["properties"]["max_statement_bytes"]["default"], "64MiB");
     assert_eq!(schema["properties"]["mode"]["default"], "rewrite");
     assert!(!schema.to_string().contains("null"), "{schema:#}");
     let defaults = serde_json::to_value(Settings::defaults()).unwrap();
     for setting in defaults.as_object().unwrap().keys() {
-        assert!(
-            schema["properties"][setting]["description"].is_string(),
-            "{setting}"
-        );
+        assert!(schema["properties"][setting]["description"].is_string(), "{setting}");
     }
 }

@@ -37,9 +37,7 @@ impl Upstream {
     #[must_use]
     pub fn has_login(&self) -> bool {
         let client = &self.client;
-        client.get_user().is_some()
-            || client.get_password().is_some()
-            || client.get_dbname().is_some()
+        client.get_user().is_some() || client.get_password().is_some() || client.get_dbname().is_some()
     }
 }
 
@@ -55,11 +53,9 @@ impl FromStr for Upstream {
             format!("postgres://{text}")
         };
         let client: tokio_postgres::Config = url.parse().map_err(|error| {
-            let reason = std::error::Error::source(&error)
-                .map_or_else(String::new, |source| format!(" ({source})"));
-            BadValue(format!(
-                "this is no URL of a database{reason}: write `postgres://host:port`"
-            ))
+            let reason =
+                std::error::Error::source(&error).map_or_else(String::new, |source| format!(" ({source})"));
+            BadValue(format!("this is no URL of a database{reason}: write `postgres://host:port`"))
         })?;
         let addresses = addresses(&client)?;
         Ok(Self { addresses, client })
@@ -109,14 +105,8 @@ fn addresses(client: &tokio_postgres::Config) -> Result<Vec<Address>, BadValue> 
             BadValue("the URL of the database has more hosts than ports, or fewer".to_owned())
         })?;
         Ok(match host {
-            Host::Tcp(host) => Address::Tcp {
-                host: host.clone(),
-                port,
-            },
-            Host::Unix(directory) => Address::Unix {
-                directory: directory.clone(),
-                port,
-            },
+            Host::Tcp(host) => Address::Tcp { host: host.clone(), port },
+            Host::Unix(directory) => Address::Unix { directory: directory.clone(), port },
         })
     };
     hosts.iter().enumerate().map(address).collect()
@@ -127,85 +117,32 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Address::Tcp { host: host.to_owned(), port }
     }
 
     fn unix(directory: &str, port: u16) -> Address {
-        Address::Unix {
-            directory: directory.into(),
-            port,
-        }
+        Address::Unix { directory: directory.into(), port }
     }
 
     #[test]
     fn urls_of_databases() {
         for (text, addresses, shown) in [
-            (
-                "postgres://127.0.0.1",
-                vec![tcp("127.0.0.1", 5432)],
-                "postgres://127.0.0.1:5432",
-            ),
-            (
-                "127.0.0.1:5433",
-                vec![tcp("127.0.0.1", 5433)],
-                "postgres://127.0.0.1:5433",
-            ),
-            (
-                "postgresql://u:secret@h:1/d",
-                vec![tcp("h", 1)],
-                "postgres://h:1",
-            ),
-            (
-                "postgres://h:1,i:2",
-                vec![tcp("h", 1), tcp("i", 2)],
-                "postgres://h:1,i:2",
-            ),
-            (
-                "postgres://[::1]:1",
-                vec![tcp("::1", 1)],
-                "postgres://[::1]:1",
-            ),
-            (
-                "postgres://%2Fvar%2Frun:1",
-                vec![unix("/var/run", 1)],
-                "postgres://%2Fvar%2Frun:1",
-            ),
-            (
-                "postgres:///d?host=/var/run",
-                vec![unix("/var/run", 5432)],
-                "postgres://%2Fvar%2Frun:5432",
-            ),
-            (
-                "host=h,i port=7 password=secret",
-                vec![tcp("h", 7), tcp("i", 7)],
-                "postgres://h:7,i:7",
-            ),
-            (
-                "host=h hostaddr=127.0.0.1",
-                vec![tcp("127.0.0.1", 5432)],
-                "postgres://127.0.0.1:5432",
-            ),
-            (
-                "postgres://h/?sslmode=require",
-                vec![tcp("h", 5432)],
-                "postgres://h:5432/?sslmode=require",
-            ),
+            ("postgres://127.0.0.1", vec![tcp("127.0.0.1", 5432)], "postgres://127.0.0.1:5432"),
+            ("127.0.0.1:5433", vec![tcp("127.0.0.1", 5433)], "postgres://127.0.0.1:5433"),
+            ("postgresql://u:secret@h:1/d", vec![tcp("h", 1)], "postgres://h:1"),
+            ("postgres://h:1,i:2", vec![tcp("h", 1), tcp("i", 2)], "postgres://h:1,i:2"),
+            ("postgres://[::1]:1", vec![tcp("::1", 1)], "postgres://[::1]:1"),
+            ("postgres://%2Fvar%2Frun:1", vec![unix("/var/run", 1)], "postgres://%2Fvar%2Frun:1"),
+            ("postgres:///d?host=/var/run", vec![unix("/var/run", 5432)], "postgres://%2Fvar%2Frun:5432"),
+            ("host=h,i port=7 password=secret", vec![tcp("h", 7), tcp("i", 7)], "postgres://h:7,i:7"),
+            ("host=h hostaddr=127.0.0.1", vec![tcp("127.0.0.1", 5432)], "postgres://127.0.0.1:5432"),
+            ("postgres://h/?sslmode=require", vec![tcp("h", 5432)], "postgres://h:5432/?sslmode=require"),
         ] {
             let upstream: Upstream = text.parse().unwrap();
-            assert_eq!(
-                (&upstream.addresses, upstream.to_string().as_str()),
-                (&addresses, shown),
-                "{text}"
-            );
+            assert_eq!((&upstream.addresses, upstream.to_string().as_str()), (&addresses, shown), "{text}");
             assert!(!format!("{upstream:?}").contains("secret"));
             let again: Upstream = shown.parse().unwrap();
-            assert_eq!(
-                (&again.addresses, again.ssl_mode()),
-                (&addresses, upstream.ssl_mode())
-            );
+            assert_eq!((&again.addresses, again.ssl_mode()), (&addresses, upstream.ssl_mode()));
         }
     }
 
@@ -232,16 +169,8 @@ mod tests {
 
     #[test]
     fn a_login_in_the_url_is_noticed() {
-        for (text, login) in [
-            ("postgres://h", false),
-            ("postgres://u@h", true),
-            ("postgres://h/d", true),
-        ] {
-            assert_eq!(
-                text.parse::<Upstream>().unwrap().has_login(),
-                login,
-                "{text}"
-            );
+        for (text, login) in [("postgres://h", false), ("postgres://u@h", true), ("postgres://h/d", true)] {
+            assert_eq!(text.parse::<Upstream>().unwrap().has_login(), login, "{text}");
         }
     }
 }

@@ -80,11 +80,8 @@ impl FromStr for Size {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let bad = || {
-            BadValue(format!(
-                "`{text}` is no size: write `64MiB`, `256MB`, or a number of bytes above 0"
-            ))
-        };
+        let bad =
+            || BadValue(format!("`{text}` is no size: write `64MiB`, `256MB`, or a number of bytes above 0"));
         measure(text, SIZES, 1).map(Self).ok_or_else(bad)
     }
 }
@@ -101,13 +98,8 @@ impl fmt::Display for Size {
 pub struct Period(pub Duration);
 
 /// Each unit with its number of milliseconds, the largest first.
-const PERIODS: &[(&str, u64)] = &[
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const PERIODS: &[(&str, u64)] =
+    &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 setting!(Period, "a length of time: `10s`, `1m`, or a number of seconds", number: 60);
 
@@ -120,9 +112,7 @@ impl FromStr for Period {
                 "`{text}` is no length of time: write `500ms`, `10s`, `5m`, `2h`, `3d`, or a number of seconds above 0"
             ))
         };
-        measure(text, PERIODS, 1_000)
-            .map(|millis| Self(Duration::from_millis(millis)))
-            .ok_or_else(bad)
+        measure(text, PERIODS, 1_000).map(|millis| Self(Duration::from_millis(millis))).ok_or_else(bad)
     }
 }
 
@@ -141,32 +131,18 @@ fn measure(text: &str, units: &[(&str, u64)], plain: u64) -> Option<u64> {
     let unit = unit.trim_start();
     let factor = match unit {
         "" => plain,
-        _ => {
-            units
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
-                .1
-        }
+        _ => units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1,
     };
-    number
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(factor)
-        .filter(|&value| value > 0)
+    number.parse::<u64>().ok()?.checked_mul(factor).filter(|&value| value > 0)
 }
 
 /// The largest unit that measures the value without a remainder.
 fn largest_unit<'a>(value: u64, units: &[(&'a str, u64)]) -> Option<(&'a str, u64)> {
-    units
-        .iter()
-        .copied()
-        .find(|(_, factor)| value.is_multiple_of(*factor))
+    units.iter().copied().find(|(_, factor)| value.is_multiple_of(*factor))
 }
 
 /// How log lines are written.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// For people.
@@ -183,10 +159,7 @@ pub struct LogLevel {
     pub targets: tracing_subscriber::filter::Targets,
 }
 
-setting!(
-    LogLevel,
-    "off, error, warn, info, debug, trace, or directives such as `info,untwin::proxy=debug`"
-);
+setting!(LogLevel, "off, error, warn, info, debug, trace, or directives such as `info,untwin::proxy=debug`");
 
 impl FromStr for LogLevel {
     type Err = BadValue;
@@ -198,22 +171,13 @@ impl FromStr for LogLevel {
             "info" | "debug" | "trace" => format!("warn,untwin={lower}"),
             _ => lower,
         };
-        let bad = || {
-            BadValue(format!(
-                "`{text}` is no log level: write off, error, warn, info, debug or trace"
-            ))
-        };
-        if !directives
-            .split(',')
-            .all(|part| part.contains('=') || is_level(part))
-        {
+        let bad =
+            || BadValue(format!("`{text}` is no log level: write off, error, warn, info, debug or trace"));
+        if !directives.split(',').all(|part| part.contains('=') || is_level(part)) {
             return Err(bad());
         }
         let targets = directives.parse().map_err(|_| bad())?;
-        Ok(Self {
-            text: text.to_owned(),
-            targets,
-        })
+        Ok(Self { text: text.to_owned(), targets })
     }
 }
 
@@ -244,25 +208,10 @@ mod tests {
             ("1048577", 1_048_577, "1048577B"),
         ] {
             let size: Size = text.parse().unwrap();
-            assert_eq!(
-                (size.0, size.to_string().as_str()),
-                (bytes, shown),
-                "{text}"
-            );
+            assert_eq!((size.0, size.to_string().as_str()), (bytes, shown), "{text}");
             assert_eq!(shown.parse(), Ok(size));
         }
-        for text in [
-            "",
-            "0",
-            "0MiB",
-            "-1",
-            "1.5GiB",
-            "MiB",
-            "64M",
-            "64 MiB x",
-            "99999999999GiB",
-            "é",
-        ] {
+        for text in ["", "0", "0MiB", "-1", "1.5GiB", "MiB", "64M", "64 MiB x", "99999999999GiB", "é"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }
@@ -279,24 +228,10 @@ mod tests {
             ("60", 60_000, "1m"),
         ] {
             let period: Period = text.parse().unwrap();
-            assert_eq!(
-                (period.0.as_millis(), period.to_string().as_str()),
-                (millis, shown),
-                "{text}"
-            );
+            assert_eq!((period.0.as_millis(), period.to_string().as_str()), (millis, shown), "{text}");
             assert_eq!(shown.parse(), Ok(period));
         }
-        for text in [
-            "",
-            "0",
-            "0s",
-            "-1s",
-            "s",
-            "1w",
-            "1.5s",
-            "1m30s",
-            "99999999999999999999",
-        ] {
+        for text in ["", "0", "0s", "-1s", "s", "1w", "1.5s", "1m30s", "99999999999999999999"] {
             assert!(text.parse::<Period>().is_err(), "{text}");
         }
     }
@@ -313,19 +248,10 @@ mod tests {
         ] {
             let level: LogLevel = text.parse().unwrap();
             let of = |target: &str| {
-                let enabled = |l: &L| {
-                    l.into_level()
-                        .is_none_or(|l| level.targets.would_enable(target, &l))
-                };
-                [L::TRACE, L::DEBUG, L::INFO, L::WARN, L::ERROR, L::OFF]
-                    .into_iter()
-                    .find(enabled)
+                let enabled = |l: &L| l.into_level().is_none_or(|l| level.targets.would_enable(target, &l));
+                [L::TRACE, L::DEBUG, L::INFO, L::WARN, L::ERROR, L::OFF].into_iter().find(enabled)
             };
-            assert_eq!(
-                (of("untwin::proxy"), of("tokio_postgres")),
-                (Some(ours), Some(others)),
-                "{text}"
-            );
+            assert_eq!((of("untwin::proxy"), of("tokio_postgres")), (Some(ours), Some(others)), "{text}");
         }
         for text in ["", "loud", "info,", "untwin=loud", "loud,info"] {
             assert!(text.parse::<LogLevel>().is_err(), "{text}");

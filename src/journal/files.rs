@@ -10,17 +10,12 @@ use std::path::{Path, PathBuf};
 #[must_use]
 pub fn default_path() -> Option<PathBuf> {
     let root = rustix::process::geteuid().is_root();
-    state_path(
-        root,
-        std::env::var_os("XDG_STATE_HOME"),
-        std::env::var_os("HOME"),
-    )
+    state_path(root, std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }
 
 fn state_path(root: bool, state_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     // The XDG Base Directory Specification: a relative path is invalid and to be ignored.
-    let absolute =
-        |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
     let state = if root {
         PathBuf::from("/var/lib")
     } else {
@@ -68,14 +63,9 @@ pub(super) fn directory(path: &Path) -> &Path {
 /// The number in the name of a file set aside.
 fn number(path: &Path, name: &OsStr) -> Option<u32> {
     let stem = path.file_stem()?.as_encoded_bytes();
-    let mut digits = name
-        .as_encoded_bytes()
-        .strip_prefix(stem)?
-        .strip_prefix(b".")?;
+    let mut digits = name.as_encoded_bytes().strip_prefix(stem)?.strip_prefix(b".")?;
     if let Some(extension) = path.extension() {
-        digits = digits
-            .strip_suffix(extension.as_encoded_bytes())?
-            .strip_suffix(b".")?;
+        digits = digits.strip_suffix(extension.as_encoded_bytes())?.strip_suffix(b".")?;
     }
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     (number > 0 && set_aside(path, number).file_name() == Some(name)).then_some(number)
@@ -88,43 +78,15 @@ mod tests {
     #[test]
     fn the_default_is_in_the_state_directory() {
         for (root, state_home, home, expected) in [
-            (
-                true,
-                Some("/state"),
-                Some("/root"),
-                Some("/var/lib/untwin/journal.jsonl"),
-            ),
-            (
-                false,
-                Some("/state"),
-                Some("/home/ann"),
-                Some("/state/untwin/journal.jsonl"),
-            ),
-            (
-                false,
-                None,
-                Some("/home/ann"),
-                Some("/home/ann/.local/state/untwin/journal.jsonl"),
-            ),
-            (
-                false,
-                Some("rel"),
-                Some("/home/ann"),
-                Some("/home/ann/.local/state/untwin/journal.jsonl"),
-            ),
+            (true, Some("/state"), Some("/root"), Some("/var/lib/untwin/journal.jsonl")),
+            (false, Some("/state"), Some("/home/ann"), Some("/state/untwin/journal.jsonl")),
+            (false, None, Some("/home/ann"), Some("/home/ann/.local/state/untwin/journal.jsonl")),
+            (false, Some("rel"), Some("/home/ann"), Some("/home/ann/.local/state/untwin/journal.jsonl")),
             (false, Some(""), None, None),
             (false, None, Some("rel"), None),
         ] {
-            let path = state_path(
-                root,
-                state_home.map(OsString::from),
-                home.map(OsString::from),
-            );
-            assert_eq!(
-                path.as_deref(),
-                expected.map(Path::new),
-                "{root} {state_home:?} {home:?}"
-            );
+            let path = state_path(root, state_home.map(OsString::from), home.map(OsString::from));
+            assert_eq!(path.as_deref(), expected.map(Path::new), "{root} {state_home:?} {home:?}");
         }
     }
 

@@ -22,8 +22,7 @@ impl Filter {
     /// Whether a record passes in everything but its fate, which may change.
     #[must_use]
     pub(super) fn takes(&self, record: &Record) -> bool {
-        let in_table =
-            |asked: &TableName| record.table.parse().is_ok_and(|table| asked.covers(&table));
+        let in_table = |asked: &TableName| record.table.parse().is_ok_and(|table| asked.covers(&table));
         let has_id = |id| record.old == id || record.new == Some(id) || record.id.value() == id;
         self.since.is_none_or(|since| record.at >= since)
             && self.table.as_ref().is_none_or(in_table)
@@ -55,86 +54,19 @@ mod tests {
         let all = Filter::default();
         for (filter, takes) in [
             (all.clone(), true),
-            (
-                Filter {
-                    since: Some(record.at),
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    since: Some(Timestamp::MAX),
-                    ..all.clone()
-                },
-                false,
-            ),
-            (
-                Filter {
-                    table: "ev".parse().ok(),
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    table: "public.ev".parse().ok(),
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    table: "audit.ev".parse().ok(),
-                    ..all.clone()
-                },
-                false,
-            ),
-            (
-                Filter {
-                    id: Some(record.old),
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    id: record.new,
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    id: Some(record.id.value()),
-                    ..all.clone()
-                },
-                true,
-            ),
-            (
-                Filter {
-                    id: Some(5),
-                    ..all.clone()
-                },
-                false,
-            ),
-            (
-                Filter {
-                    id: Some(record.old),
-                    table: "x".parse().ok(),
-                    ..all.clone()
-                },
-                false,
-            ),
+            (Filter { since: Some(record.at), ..all.clone() }, true),
+            (Filter { since: Some(Timestamp::MAX), ..all.clone() }, false),
+            (Filter { table: "ev".parse().ok(), ..all.clone() }, true),
+            (Filter { table: "public.ev".parse().ok(), ..all.clone() }, true),
+            (Filter { table: "audit.ev".parse().ok(), ..all.clone() }, false),
+            (Filter { id: Some(record.old), ..all.clone() }, true),
+            (Filter { id: record.new, ..all.clone() }, true),
+            (Filter { id: Some(record.id.value()), ..all.clone() }, true),
+            (Filter { id: Some(5), ..all.clone() }, false),
+            (Filter { id: Some(record.old), table: "x".parse().ok(), ..all.clone() }, false),
         ] {
             assert_eq!(filter.takes(&record), takes, "{filter:?}");
         }
-        assert!(
-            !Filter {
-                fate: Some(Fate::Committed),
-                ..all
-            }
-            .takes_fate(Fate::Pending)
-        );
+        assert!(!Filter { fate: Some(Fate::Committed), ..all }.takes_fate(Fate::Pending));
     }
 }

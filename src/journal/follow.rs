@@ -29,12 +29,7 @@ impl Follower {
     pub fn open(path: &Path, filter: Filter) -> io::Result<Self> {
         let mut later = open_all(path)?;
         let current = later.pop().map(|file| Lines::new(BufReader::new(file)));
-        Ok(Self {
-            path: path.to_owned(),
-            current,
-            later,
-            merge: Merge::new(filter),
-        })
+        Ok(Self { path: path.to_owned(), current, later, merge: Merge::new(filter) })
     }
 
     /// Whether the journal has no file yet.
@@ -176,11 +171,7 @@ mod tests {
         let path = directory.path().join("later/j.jsonl");
         let mut follower = Follower::open(&path, Filter::default()).unwrap();
         assert_eq!(told(&mut follower), []);
-        let journal = Journal::open(&Config {
-            path: Some(path),
-            ..Config::default()
-        })
-        .unwrap();
+        let journal = Journal::open(&Config { path: Some(path), ..Config::default() }).unwrap();
         journal.append(&[record(1)]).unwrap();
         assert_eq!(told(&mut follower), [(1, Fate::Pending)]);
         journal.settle(&[record(1).id], Fate::RolledBack);
@@ -191,12 +182,8 @@ mod tests {
     fn no_record_is_missed_however_often_files_are_set_aside() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
-        let journal = Journal::open(&Config {
-            path: Some(path.clone()),
-            rotate_bytes: 1500,
-            keep: 100,
-        })
-        .unwrap();
+        let journal =
+            Journal::open(&Config { path: Some(path.clone()), rotate_bytes: 1500, keep: 100 }).unwrap();
         let mut follower = Follower::open(&path, Filter::default()).unwrap();
         let (mut seen, mut written) = (Vec::new(), Vec::new());
         for n in 0..200u128 {
@@ -217,11 +204,7 @@ mod tests {
     fn lines_taken_back_are_forgotten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
-        let journal = Journal::open(&Config {
-            path: Some(path.clone()),
-            ..Config::default()
-        })
-        .unwrap();
+        let journal = Journal::open(&Config { path: Some(path.clone()), ..Config::default() }).unwrap();
         journal.append(&[record(1)]).unwrap();
         let mut follower = Follower::open(&path, Filter::default()).unwrap();
         let mut file = File::options().append(true).open(&path).unwrap();

@@ -101,26 +101,12 @@ pub(super) fn write_record(record: &Record, out: &mut Vec<u8>) {
 
 /// Appends the line that settles a record to `out`, with its newline.
 pub(super) fn write_fate(at: Timestamp, id: Id, fate: Fate, out: &mut Vec<u8>) {
-    write(
-        &FateLine {
-            at: spell(at),
-            id: Uuid::from_u128(id.value()),
-            fate,
-        },
-        out,
-    );
+    write(&FateLine { at: spell(at), id: Uuid::from_u128(id.value()), fate }, out);
 }
 
 /// Appends the note's line to `out`, with its newline.
 pub(super) fn write_note(note: &Note, out: &mut Vec<u8>) {
-    write(
-        &NoteLine {
-            at: spell(note.at),
-            note: &note.note,
-            session: &note.session,
-        },
-        out,
-    );
+    write(&NoteLine { at: spell(note.at), note: &note.note, session: &note.session }, out);
 }
 
 /// RFC 3339, UTC, with microseconds.
@@ -181,11 +167,9 @@ struct AnyLine<'a> {
 /// Reads a line without its newline.
 pub(super) fn read(line: &[u8]) -> Result<Line, Unusable> {
     let any = serde_json::from_slice::<AnyLine>(line).ok();
-    any.and_then(AnyLine::into_line).ok_or_else(|| {
-        match serde_json::from_slice::<IgnoredAny>(line) {
-            Ok(_) => Unusable::Foreign,
-            Err(_) => Unusable::Torn,
-        }
+    any.and_then(AnyLine::into_line).ok_or_else(|| match serde_json::from_slice::<IgnoredAny>(line) {
+        Ok(_) => Unusable::Foreign,
+        Err(_) => Unusable::Torn,
     })
 }
 
@@ -193,11 +177,7 @@ impl AnyLine<'_> {
     fn into_line(self) -> Option<Line> {
         if let Some(note) = self.note {
             let session = self.session?.into_owned();
-            return Some(Line::Note(Note {
-                at: self.at?,
-                note: Cow::Owned(note.into_owned()),
-                session,
-            }));
+            return Some(Line::Note(Note { at: self.at?, note: Cow::Owned(note.into_owned()), session }));
         }
         let id = Id::from_u128(self.id?.as_u128());
         let Some(action) = self.action else {
@@ -221,10 +201,7 @@ impl AnyLine<'_> {
             column: Arc::from(self.column?),
             old: self.old?.as_u128(),
             new: self.new.map(|new| new.as_u128()),
-            place: Place {
-                statement: self.statement?,
-                row: self.row?,
-            },
+            place: Place { statement: self.statement?, row: self.row? },
             first: self.first,
             carrier: self.carrier?,
             identical: self.identical,
@@ -251,14 +228,8 @@ pub(crate) mod tests {
             column: "id".into(),
             old: 0x11111111_1111_4111_8111_111111111111,
             new: Some(0xabcdef00_2222_4222_8222_222222222222),
-            place: Place {
-                statement: 1,
-                row: 3,
-            },
-            first: Some(Place {
-                statement: 1,
-                row: 1,
-            }),
+            place: Place { statement: 1, row: 3 },
+            first: Some(Place { statement: 1, row: 1 }),
             carrier: Carrier::CopyCsv,
             identical: false,
             echoed_in: Vec::new(),
@@ -287,16 +258,9 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_absent_is_left_out() {
-        let line = spelled(&Record {
-            new: None,
-            first: None,
-            ..record(1)
-        });
+        let line = spelled(&Record { new: None, first: None, ..record(1) });
         for member in ["reason", "new", "first", "echoed_in"] {
-            assert!(
-                !line.contains(&format!("\"{member}\"")),
-                "{member} in {line}"
-            );
+            assert!(!line.contains(&format!("\"{member}\"")), "{member} in {line}");
         }
     }
 
@@ -310,21 +274,10 @@ pub(crate) mod tests {
             identical: true,
             ..record(2)
         };
-        for record in [
-            record(1),
-            all,
-            Record {
-                new: None,
-                first: None,
-                ..record(3)
-            },
-        ] {
+        for record in [record(1), all, Record { new: None, first: None, ..record(3) }] {
             let line = spelled(&record);
             assert_eq!(line.matches('\n').count(), 1);
-            assert_eq!(
-                read(line.trim_end().as_bytes()),
-                Ok(Line::Record(Box::new(record)))
-            );
+            assert_eq!(read(line.trim_end().as_bytes()), Ok(Line::Record(Box::new(record))));
         }
     }
 
@@ -332,21 +285,11 @@ pub(crate) mod tests {
     fn a_fate_and_a_note_read_back() {
         let (mut out, Record { at, id, .. }) = (Vec::new(), record(1));
         write_fate(at, id, Fate::RolledBack, &mut out);
-        let note = Note {
-            at,
-            note: "limit \"x\" reached".into(),
-            session: "s1".into(),
-        };
+        let note = Note { at, note: "limit \"x\" reached".into(), session: "s1".into() };
         write_note(&note, &mut out);
-        let lines: Vec<_> = out
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(read)
-            .collect();
-        assert_eq!(
-            lines,
-            [Ok(Line::Fate(id, Fate::RolledBack)), Ok(Line::Note(note))]
-        );
+        let lines: Vec<_> =
+            out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(read).collect();
+        assert_eq!(lines, [Ok(Line::Fate(id, Fate::RolledBack)), Ok(Line::Note(note))]);
     }
 
     #[test]
@@ -358,9 +301,7 @@ pub(crate) mod tests {
         for action in [Rekeyed, Observed, Forwarded, Failed] {
             assert_eq!(serde_json::to_value(action).unwrap(), action.name());
         }
-        for carrier in [
-            Literal, Parameter, Array, CopyText, CopyCsv, CopyBinary, Json,
-        ] {
+        for carrier in [Literal, Parameter, Array, CopyText, CopyCsv, CopyBinary, Json] {
             assert_eq!(serde_json::to_value(carrier).unwrap(), carrier.name());
         }
     }
@@ -376,14 +317,8 @@ pub(crate) mod tests {
             ("[1,2]", Unusable::Foreign),
             (r#"{"id":"x"}"#, Unusable::Foreign),
             (r#"{"level":"info","note":"no session"}"#, Unusable::Foreign),
-            (
-                r#"{"id":"019b7ca9-8d03-7000-8000-000000000007","fate":"eaten"}"#,
-                Unusable::Foreign,
-            ),
-            (
-                r#"{"id":"019b7ca9-8d03-7000-8000-000000000007","action":"rekeyed"}"#,
-                Unusable::Foreign,
-            ),
+            (r#"{"id":"019b7ca9-8d03-7000-8000-000000000007","fate":"eaten"}"#, Unusable::Foreign),
+            (r#"{"id":"019b7ca9-8d03-7000-8000-000000000007","action":"rekeyed"}"#, Unusable::Foreign),
         ] {
             assert_eq!(read(line.as_bytes()), Err(expected), "{line}");
         }
@@ -392,10 +327,7 @@ pub(crate) mod tests {
     #[test]
     fn members_of_a_later_version_are_passed_over() {
         let line = spelled(&record(1)).replacen('{', r#"{"evidence":{"a":[1]},"#, 1);
-        assert_eq!(
-            read(line.trim_end().as_bytes()),
-            Ok(Line::Record(Box::new(record(1))))
-        );
+        assert_eq!(read(line.trim_end().as_bytes()), Ok(Line::Record(Box::new(record(1)))));
     }
 
     proptest::proptest! {

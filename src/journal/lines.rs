@@ -15,11 +15,7 @@ pub(super) struct Lines<R> {
 
 impl<R: BufRead> Lines<R> {
     pub(super) fn new(source: R) -> Self {
-        Self {
-            source,
-            line: Vec::new(),
-            finished: false,
-        }
+        Self { source, line: Vec::new(), finished: false }
     }
 
     /// The next whole line, without its newline. `None`: there is none now; ask again later.
@@ -75,10 +71,7 @@ mod tests {
     #[test]
     fn lines_come_whole_whatever_the_buffer() {
         for capacity in 1..8 {
-            let mut lines = Lines::new(BufReader::with_capacity(
-                capacity,
-                Cursor::new("one\n\ntwo\nthr"),
-            ));
+            let mut lines = Lines::new(BufReader::with_capacity(capacity, Cursor::new("one\n\ntwo\nthr")));
             assert_eq!(all(&mut lines), ["one", "", "two"]);
             assert_eq!(lines.unfinished(), b"thr");
             assert_eq!(all(&mut lines), [""; 0]);

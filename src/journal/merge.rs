@@ -77,9 +77,7 @@ impl Merge {
         match line::read(line) {
             Ok(Line::Record(record)) => self.record(record),
             Ok(Line::Fate(id, fate)) => self.settle(id, fate),
-            Ok(Line::Note(note)) if self.filter.takes_note(&note) => {
-                self.queue.push_back(Entry::Note(note))
-            }
+            Ok(Line::Note(note)) if self.filter.takes_note(&note) => self.queue.push_back(Entry::Note(note)),
             Ok(Line::Note(_)) => {}
             Err(Unusable::Torn) => self.skipped.torn += 1,
             Err(Unusable::Foreign) => self.skipped.foreign += 1,
@@ -94,8 +92,7 @@ impl Merge {
             share(&mut record, last);
         }
         if record.fate == Fate::Pending {
-            self.waiting
-                .insert(record.id, self.left + self.queue.len() as u64);
+            self.waiting.insert(record.id, self.left + self.queue.len() as u64);
         }
         self.queue.push_back(Entry::Record(record));
     }
@@ -109,9 +106,7 @@ impl Merge {
         let Some(at) = self.waiting.remove(&id) else {
             return;
         };
-        let entry = at
-            .checked_sub(self.left)
-            .and_then(|at| self.queue.get_mut(usize::try_from(at).ok()?));
+        let entry = at.checked_sub(self.left).and_then(|at| self.queue.get_mut(usize::try_from(at).ok()?));
         if let Some(Entry::Record(record)) = entry {
             record.fate = fate;
         }
@@ -159,9 +154,7 @@ impl Merge {
     fn first_is_decided(&self) -> bool {
         match self.queue.front() {
             None => false,
-            Some(Entry::Record(record)) if record.fate == Fate::Pending => {
-                self.queue.len() > MOST_WAITING
-            }
+            Some(Entry::Record(record)) if record.fate == Fate::Pending => self.queue.len() > MOST_WAITING,
             Some(_) => true,
         }
     }
@@ -217,11 +210,7 @@ mod tests {
                 R(n) => write_record(&record(n), &mut out),
                 F(n, fate) => write_fate(record(n).at, record(n).id, fate, &mut out),
                 N => write_note(
-                    &Note {
-                        at: record(0).at,
-                        note: "limit".into(),
-                        session: "s".into(),
-                    },
+                    &Note { at: record(0).at, note: "limit".into(), session: "s".into() },
                     &mut out,
                 ),
             }
@@ -244,10 +233,7 @@ mod tests {
         feed(&mut merge, &[R(1), R(2), N, F(2, Fate::Committed)]);
         assert_eq!(told(|| merge.next_decided()), [""; 0]);
         feed(&mut merge, &[F(1, Fate::RolledBack), R(3)]);
-        assert_eq!(
-            told(|| merge.next_decided()),
-            ["1 rolled_back", "2 committed", "note"]
-        );
+        assert_eq!(told(|| merge.next_decided()), ["1 rolled_back", "2 committed", "note"]);
         feed(&mut merge, &[R(4), F(4, Fate::Unknown)]);
         assert_eq!(told(|| merge.next_at_end()), ["3 pending", "4 unknown"]);
     }
@@ -257,28 +243,15 @@ mod tests {
         let mut merge = Merge::new(Filter::default());
         feed(&mut merge, &[R(1), R(2), F(2, Fate::Committed)]);
         assert_eq!(told(|| merge.next_so_far()), ["1 pending", "2 committed"]);
-        feed(
-            &mut merge,
-            &[F(2, Fate::Committed), F(1, Fate::RolledBack), R(3)],
-        );
+        feed(&mut merge, &[F(2, Fate::Committed), F(1, Fate::RolledBack), R(3)]);
         assert_eq!(told(|| merge.next_so_far()), ["1 rolled_back", "3 pending"]);
     }
 
     #[test]
     fn the_final_fate_is_the_one_filtered_by() {
-        let filter = Filter {
-            fate: Some(Fate::Committed),
-            ..Filter::default()
-        };
-        let given = [
-            R(1),
-            R(2),
-            N,
-            R(3),
-            F(3, Fate::Committed),
-            F(1, Fate::Committed),
-            F(9, Fate::Committed),
-        ];
+        let filter = Filter { fate: Some(Fate::Committed), ..Filter::default() };
+        let given =
+            [R(1), R(2), N, R(3), F(3, Fate::Committed), F(1, Fate::Committed), F(9, Fate::Committed)];
         let mut merge = Merge::new(filter.clone());
         feed(&mut merge, &given);
         assert_eq!(told(|| merge.next_at_end()), ["1 committed", "3 committed"]);
@@ -307,13 +280,7 @@ mod tests {
         for line in ["{\"at\":\"20", "{}", "", "  ", "[]", "x"] {
             merge.feed(line.as_bytes());
         }
-        assert_eq!(
-            merge.skipped(),
-            Skipped {
-                torn: 2,
-                foreign: 2
-            }
-        );
+        assert_eq!(merge.skipped(), Skipped { torn: 2, foreign: 2 });
     }
 
     #[test]
@@ -321,9 +288,7 @@ mod tests {
         let mut merge = Merge::new(Filter::default());
         feed(&mut merge, &[R(1), R(2)]);
         let records: Vec<_> = std::iter::from_fn(|| merge.next_at_end()).collect();
-        let [Entry::Record(one), Entry::Record(two)] = &records[..] else {
-            panic!("{records:?}")
-        };
+        let [Entry::Record(one), Entry::Record(two)] = &records[..] else { panic!("{records:?}") };
         assert!(Arc::ptr_eq(&one.origin, &two.origin) && Arc::ptr_eq(&one.table, &two.table));
     }
 }

@@ -31,10 +31,6 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            path: None,
-            rotate_bytes: 64 << 20,
-            keep: 10,
-        }
+        Self { path: None, rotate_bytes: 64 << 20, keep: 10 }
     }
 }

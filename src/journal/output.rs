@@ -30,23 +30,10 @@ impl Output {
     /// Opens the file, creating it and its directories as needed.
     pub(super) fn open(path: &Path, rotate_bytes: u64, keep: usize) -> io::Result<Self> {
         let directory = files::directory(path);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let file = open_for_append(path)?;
-        let lock = if file.metadata()?.is_file() {
-            Some(open_lock(path)?)
-        } else {
-            None
-        };
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            lock,
-            rotate_bytes,
-            keep,
-        })
+        let lock = if file.metadata()?.is_file() { Some(open_lock(path)?) } else { None };
+        Ok(Self { path: path.to_owned(), file, lock, rotate_bytes, keep })
     }
 
     /// Appends whole lines: all of them, or on an error none of them.
@@ -64,21 +51,14 @@ impl Output {
 
     fn acquire(&self, patience: Duration) -> io::Result<Held> {
         // A clone shares the open file and with it the lock.
-        let lock = self
-            .lock
-            .as_ref()
-            .ok_or(io::ErrorKind::Unsupported)?
-            .try_clone()?;
+        let lock = self.lock.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
         let deadline = Instant::now() + patience;
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(Held(lock)),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "another process holds its lock",
-                    ));
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds its lock"));
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
             }
@@ -108,10 +88,7 @@ impl Output {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(files::directory(&self.path))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(files::directory(&self.path))?;
         self.file = open_for_append(&self.path)?;
         // Whoever removed the file may have removed its lock too, and newcomers made another.
         self.lock = Some(open_lock(&self.path)?);
@@ -171,25 +148,14 @@ impl Drop for Held {
 }
 
 fn open_for_append(path: &Path) -> io::Result<File> {
-    let append = |read| {
-        OpenOptions::new()
-            .read(read)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-    };
+    let append = |read| OpenOptions::new().read(read).append(true).create(true).mode(0o600).open(path);
     // A pipe is opened for writing only: opened for both it would never report that its reader is gone.
     let is_file = std::fs::metadata(path).map_or(true, |there| there.is_file());
     append(is_file)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(files::lock(path))
+    OpenOptions::new().create(true).append(true).mode(0o600).open(files::lock(path))
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
@@ -219,20 +185,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
         let mut output = Output::open(&path, 8, 2).unwrap();
-        for line in [
-            "1111111\n",
-            "2\n",
-            "33333\n",
-            "4\n",
-            "55555555555555\n",
-            "6\n",
-        ] {
+        for line in ["1111111\n", "2\n", "33333\n", "4\n", "55555555555555\n", "6\n"] {
             output.append(line.as_bytes(), true).unwrap();
         }
-        assert_eq!(
-            names(directory.path()),
-            ["j.1.jsonl", "j.2.jsonl", "j.jsonl", "j.jsonl.lock"]
-        );
+        assert_eq!(names(directory.path()), ["j.1.jsonl", "j.2.jsonl", "j.jsonl", "j.jsonl.lock"]);
         let [now, one, two] =
             ["j.jsonl", "j.1.jsonl", "j.2.jsonl"].map(|name| text(&directory.path().join(name)));
         assert_eq!([now, one, two], ["6\n", "55555555555555\n", "4\n"]);
@@ -246,10 +202,7 @@ mod tests {
         for line in ["1\n", "2\n", "3\n"] {
             output.append(line.as_bytes(), true).unwrap();
         }
-        assert_eq!(
-            (names(directory.path()).len(), text(&path)),
-            (2, "3\n".into())
-        );
+        assert_eq!((names(directory.path()).len(), text(&path)), (2, "3\n".into()));
     }
 
     #[test]
@@ -262,11 +215,8 @@ mod tests {
             one.append(line.as_bytes(), true).unwrap();
             two.append(line.to_uppercase().as_bytes(), true).unwrap();
         }
-        let written: Vec<_> = [4, 3, 2, 1]
-            .iter()
-            .map(|&n| text(&files::set_aside(&path, n)))
-            .chain([text(&path)])
-            .collect();
+        let written: Vec<_> =
+            [4, 3, 2, 1].iter().map(|&n| text(&files::set_aside(&path, n))).chain([text(&path)]).collect();
         assert_eq!(written, ["1\n1\n", "2\n2\n", "3\n3\n", "4\n4\n", "5\n5\n"]);
     }
 
@@ -278,12 +228,7 @@ mod tests {
         let mut output = Output::open(&path, 1000, 1).unwrap();
         output.append(b"next\n", true).unwrap();
         // Another process dies while writing.
-        OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"torn again")
-            .unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"torn again").unwrap();
         output.append(b"last\n", true).unwrap();
         assert_eq!(text(&path), "whole\nto\nnext\ntorn again\nlast\n");
     }
@@ -310,11 +255,7 @@ mod tests {
             let start = Instant::now();
             let error = output.append(b"1\n", patient).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-            assert!(
-                (least..most).contains(&start.elapsed().as_millis()),
-                "{:?}",
-                start.elapsed()
-            );
+            assert!((least..most).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
         }
         other.unlock().unwrap();
         output.append(b"2\n", false).unwrap();
@@ -329,25 +270,15 @@ mod tests {
         output.append(b"1\n", true).unwrap();
         output.append(b"2\n", true).unwrap();
         for file in [path.clone(), files::set_aside(&path, 1), files::lock(&path)] {
-            assert_eq!(
-                std::fs::metadata(&file).unwrap().mode() & 0o777,
-                0o600,
-                "{file:?}"
-            );
+            assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600, "{file:?}");
         }
-        assert_eq!(
-            std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn a_full_device_is_an_error() {
         let mut output = Output::open(Path::new("/dev/full"), 1000, 1).unwrap();
-        assert_eq!(
-            output.append(b"1\n", true).unwrap_err().kind(),
-            io::ErrorKind::StorageFull
-        );
+        assert_eq!(output.append(b"1\n", true).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
     /// Where the child below finds the journal.
@@ -361,19 +292,11 @@ mod tests {
         let status = Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"])
             .arg(std::env::current_exe().unwrap())
-            .args([
-                "journal::output::tests::child_with_a_full_disk",
-                "--exact",
-                "--ignored",
-            ])
+            .args(["journal::output::tests::child_with_a_full_disk", "--exact", "--ignored"])
             .env(FILE, &path)
             .output()
             .unwrap();
-        assert!(
-            status.status.success(),
-            "{}",
-            String::from_utf8_lossy(&status.stdout)
-        );
+        assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
         assert_eq!(text(&path), "before\nafter\n");
     }
 

@@ -27,11 +27,7 @@ impl Reader {
     /// # Errors
     /// When a file or the directory cannot be read. A journal that does not exist is empty.
     pub fn open(path: &Path, filter: Filter) -> io::Result<Self> {
-        Ok(Self {
-            files: open_all(path)?,
-            current: None,
-            merge: Merge::new(filter),
-        })
+        Ok(Self { files: open_all(path)?, current: None, merge: Merge::new(filter) })
     }
 
     /// Whether the journal has no file at all.
@@ -52,10 +48,7 @@ impl Reader {
                 return Ok(Some(entry));
             }
             if self.current.is_none() {
-                self.current = self
-                    .files
-                    .pop()
-                    .map(|file| Lines::new(BufReader::new(file)));
+                self.current = self.files.pop().map(|file| Lines::new(BufReader::new(file)));
             }
             let Some(lines) = &mut self.current else {
                 return Ok(self.merge.next_at_end());
@@ -88,10 +81,7 @@ pub(super) fn open_all(path: &Path) -> io::Result<Vec<File>> {
     let mut open = |path: &Path| match File::open(path) {
         Ok(file) => {
             let there = file.metadata()?;
-            if !files
-                .iter()
-                .any(|&(dev, ino, _)| (dev, ino) == (there.dev(), there.ino()))
-            {
+            if !files.iter().any(|&(dev, ino, _)| (dev, ino) == (there.dev(), there.ino())) {
                 files.push((there.dev(), there.ino(), file));
             }
             Ok(())
@@ -121,8 +111,7 @@ mod tests {
     #[test]
     fn an_absent_journal_is_empty() {
         let directory = tempfile::tempdir().unwrap();
-        let mut reader =
-            Reader::open(&directory.path().join("none/j.jsonl"), Filter::default()).unwrap();
+        let mut reader = Reader::open(&directory.path().join("none/j.jsonl"), Filter::default()).unwrap();
         assert!(reader.is_absent());
         assert!(reader.next().is_none());
     }
@@ -131,31 +120,18 @@ mod tests {
     fn files_are_read_oldest_first_and_fates_found_in_later_ones() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
-        let journal = Journal::open(&Config {
-            path: Some(path.clone()),
-            rotate_bytes: 700,
-            keep: 20,
-        })
-        .unwrap();
+        let journal =
+            Journal::open(&Config { path: Some(path.clone()), rotate_bytes: 700, keep: 20 }).unwrap();
         let records: Vec<_> = (0..12).map(record).collect();
         for record in &records {
             journal.append(std::slice::from_ref(record)).unwrap();
         }
-        journal.settle(
-            &records.iter().map(|record| record.id).collect::<Vec<_>>(),
-            Fate::Committed,
-        );
-        let read: Vec<_> = Reader::open(&path, Filter::default())
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
+        journal.settle(&records.iter().map(|record| record.id).collect::<Vec<_>>(), Fate::Committed);
+        let read: Vec<_> = Reader::open(&path, Filter::default()).unwrap().map(Result::unwrap).collect();
         let expected: Vec<_> = records
             .into_iter()
             .map(|record| {
-                Entry::Record(Box::new(crate::journal::record::Record {
-                    fate: Fate::Committed,
-                    ..record
-                }))
+                Entry::Record(Box::new(crate::journal::record::Record { fate: Fate::Committed, ..record }))
             })
             .collect();
         assert_eq!(read, expected);
@@ -168,10 +144,7 @@ mod tests {
         let path = directory.path().join("j.jsonl");
         let mut line = Vec::new();
         crate::journal::line::write_record(&record(1), &mut line);
-        for (text, entries, torn) in [
-            (line.trim_ascii_end(), 1, 0),
-            (&line[..line.len() - 5], 0, 1),
-        ] {
+        for (text, entries, torn) in [(line.trim_ascii_end(), 1, 0), (&line[..line.len() - 5], 0, 1)] {
             std::fs::write(&path, text).unwrap();
             let mut reader = Reader::open(&path, Filter::default()).unwrap();
             assert_eq!(reader.by_ref().count(), entries);

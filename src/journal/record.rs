@@ -77,17 +77,9 @@ impl FromStr for Fate {
     type Err = NotAFate;
 
     fn from_str(text: &str) -> Result<Self, NotAFate> {
-        let fates = [
-            Self::Pending,
-            Self::Committed,
-            Self::RolledBack,
-            Self::Unknown,
-        ];
+        let fates = [Self::Pending, Self::Committed, Self::RolledBack, Self::Unknown];
         let name = text.replace('-', "_");
-        fates
-            .into_iter()
-            .find(|fate| fate.name() == name)
-            .ok_or(NotAFate)
+        fates.into_iter().find(|fate| fate.name() == name).ok_or(NotAFate)
     }
 }
 
@@ -203,10 +195,7 @@ impl Origin {
     pub fn new(database: &str, client: &str, user: &str, application: &str, session: &str) -> Self {
         let cut = |name: &str| {
             let fits = |&(at, c): &(usize, char)| at + c.len_utf8() <= Self::LONGEST_NAME;
-            name.char_indices()
-                .take_while(fits)
-                .map(|(_, c)| c)
-                .collect()
+            name.char_indices().take_while(fits).map(|(_, c)| c).collect()
         };
         Self {
             database: cut(database),
@@ -282,10 +271,7 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         assert_eq!(
-            uuid::Uuid::from_u128(late.value())
-                .get_timestamp()
-                .unwrap()
-                .to_unix(),
+            uuid::Uuid::from_u128(late.value()).get_timestamp().unwrap().to_unix(),
             (1_767_323_045, 124_000_000)
         );
     }

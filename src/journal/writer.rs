@@ -16,14 +16,10 @@ use super::{Config, default_path, line};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The settings name no file and the user has no home directory.
-    #[error(
-        "no place for the journal: this user has no home directory; name a file with --journal"
-    )]
+    #[error("no place for the journal: this user has no home directory; name a file with --journal")]
     NoPlace,
     /// The file, or the lock beside it, cannot be opened or created.
-    #[error(
-        "cannot open the journal {path}: {source}; name a file that can be written with --journal"
-    )]
+    #[error("cannot open the journal {path}: {source}; name a file that can be written with --journal")]
     Open {
         /// The file.
         path: String,
@@ -78,26 +74,14 @@ impl Journal {
     /// # Errors
     /// [`Error::NoPlace`] and [`Error::Open`].
     pub fn open(config: &Config) -> Result<Self, Error> {
-        let path = config
-            .path
-            .clone()
-            .or_else(default_path)
-            .ok_or(Error::NoPlace)?;
-        let output = Output::open(&path, config.rotate_bytes, config.keep).map_err(|source| {
-            Error::Open {
-                path: path.display().to_string(),
-                source,
-            }
-        })?;
+        let path = config.path.clone().or_else(default_path).ok_or(Error::NoPlace)?;
+        let output = Output::open(&path, config.rotate_bytes, config.keep)
+            .map_err(|source| Error::Open { path: path.display().to_string(), source })?;
         Ok(Self(Arc::new(Inner {
             path: path.into(),
             failing: AtomicBool::new(false),
             lost_fates: AtomicU64::new(0),
-            state: Mutex::new(State {
-                output,
-                owed: VecDeque::new(),
-                failure: None,
-            }),
+            state: Mutex::new(State { output, owed: VecDeque::new(), failure: None }),
         })))
     }
 
@@ -139,9 +123,7 @@ impl Journal {
         self.0.pay(&mut state);
         let excess = state.owed.len().saturating_sub(MOST_OWED);
         state.owed.drain(..excess);
-        self.0
-            .lost_fates
-            .fetch_add(excess as u64, Ordering::Relaxed);
+        self.0.lost_fates.fetch_add(excess as u64, Ordering::Relaxed);
     }
 
     /// What the last write failed of; `None`: the journal works.
@@ -168,10 +150,7 @@ impl Journal {
         if written.is_ok() {
             self.0.pay(&mut state);
         }
-        written.map_err(|source| Error::Write {
-            path: self.0.path.display().to_string(),
-            source,
-        })
+        written.map_err(|source| Error::Write { path: self.0.path.display().to_string(), source })
     }
 }
 
@@ -227,10 +206,7 @@ mod tests {
     use crate::journal::reader::{Entry, Reader};
 
     fn config(path: &Path) -> Config {
-        Config {
-            path: Some(path.to_owned()),
-            ..Config::default()
-        }
+        Config { path: Some(path.to_owned()), ..Config::default() }
     }
 
     fn fates(path: &Path) -> Vec<&'static str> {
@@ -238,10 +214,7 @@ mod tests {
             Entry::Record(record) => record.fate.name(),
             Entry::Note(_) => "note",
         };
-        Reader::open(path, Filter::default())
-            .unwrap()
-            .map(fate)
-            .collect()
+        Reader::open(path, Filter::default()).unwrap().map(fate).collect()
     }
 
     #[test]
@@ -253,13 +226,7 @@ mod tests {
         journal.append(&records).unwrap();
         journal.append(&[]).unwrap();
         journal.settle(&[records[0].id, records[2].id], Fate::Committed);
-        journal
-            .note(&Note {
-                at: records[0].at,
-                note: "limit".into(),
-                session: "s".into(),
-            })
-            .unwrap();
+        journal.note(&Note { at: records[0].at, note: "limit".into(), session: "s".into() }).unwrap();
         assert_eq!(fates(&path), ["committed", "pending", "committed", "note"]);
         assert_eq!(journal.failure(), None);
     }
@@ -268,28 +235,16 @@ mod tests {
     fn threads_and_processes_write_whole_lines() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("j.jsonl");
-        let config = Config {
-            rotate_bytes: 20_000,
-            keep: 1000,
-            ..config(&path)
-        };
-        let journals = [
-            Journal::open(&config).unwrap(),
-            Journal::open(&config).unwrap(),
-        ];
+        let config = Config { rotate_bytes: 20_000, keep: 1000, ..config(&path) };
+        let journals = [Journal::open(&config).unwrap(), Journal::open(&config).unwrap()];
         std::thread::scope(|scope| {
             for writer in 0..4u128 {
                 let journal = journals[writer as usize % 2].clone();
                 scope.spawn(move || {
                     for n in 0..50 {
-                        let records: Vec<_> = (0..3)
-                            .map(|row| record(writer << 20 | n << 8 | row))
-                            .collect();
+                        let records: Vec<_> = (0..3).map(|row| record(writer << 20 | n << 8 | row)).collect();
                         journal.append(&records).unwrap();
-                        journal.settle(
-                            &records.iter().map(|r| r.id).collect::<Vec<_>>(),
-                            Fate::Committed,
-                        );
+                        journal.settle(&records.iter().map(|r| r.id).collect::<Vec<_>>(), Fate::Committed);
                     }
                 });
             }
@@ -297,9 +252,7 @@ mod tests {
         let mut reader = Reader::open(&path, Filter::default()).unwrap();
         let mut ids = std::collections::HashSet::new();
         for entry in reader.by_ref() {
-            let Entry::Record(record) = entry.unwrap() else {
-                panic!("a note")
-            };
+            let Entry::Record(record) = entry.unwrap() else { panic!("a note") };
             assert_eq!(record.fate, Fate::Committed);
             ids.insert(record.id);
         }
@@ -319,11 +272,7 @@ mod tests {
         std::fs::rename(&path, directory.path().join("kept")).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(journal.append(std::slice::from_ref(&record)).is_err());
-        assert!(
-            journal
-                .failure()
-                .is_some_and(|failure| failure.contains("directory"))
-        );
+        assert!(journal.failure().is_some_and(|failure| failure.contains("directory")));
         journal.settle(&[record.id], Fate::Committed);
         std::fs::remove_dir(&path).unwrap();
         std::fs::rename(directory.path().join("kept"), &path).unwrap();
@@ -336,12 +285,7 @@ mod tests {
     fn fates_past_the_bound_are_given_up_and_counted() {
         let journal = Journal::open(&config(Path::new("/dev/full"))).unwrap();
         let error = journal.append(&[record(1)]).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("cannot write to the journal /dev/full: "),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("cannot write to the journal /dev/full: "), "{error}");
         let ids: Vec<_> = (0..MOST_OWED as u128 + 5).map(Id::from_u128).collect();
         journal.settle(&ids, Fate::Committed);
         assert_eq!(journal.lost_fates(), 5);
@@ -354,9 +298,6 @@ mod tests {
         std::fs::write(directory.path().join("file"), "").unwrap();
         let path = directory.path().join("file/j.jsonl");
         let error = Journal::open(&config(&path)).unwrap_err().to_string();
-        assert!(
-            error.contains(path.to_str().unwrap()) && error.contains("--journal"),
-            "{error}"
-        );
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("--journal"), "{error}");
     }
 }

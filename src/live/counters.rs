@@ -1,5 +1,6 @@
 //! Counters of the whole process, one line each. Knows their names and values, not who counts or reads.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
@@ -30,10 +31,13 @@ impl Number {
 
     /// Takes one away; nothing below zero.
     pub fn decrement(&self) {
-        let less = |value: u64| Some(value.saturating_sub(1));
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        self.subtract(1);
+    }
+
+    /// Takes `by` away; nothing below zero.
+    pub fn subtract(&self, by: u64) {
+        let less = |value: u64| Some(value.saturating_sub(by));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// The value now.
@@ -63,24 +67,28 @@ impl ByReason {
             *count += by;
             return;
         }
-        let known = if self.0.len() < Self::MOST {
-            reason
-        } else {
-            "other"
-        };
+        let known = if self.0.len() < Self::MOST { reason } else { "other" };
         *self.0.entry(known).or_default() += by;
     }
 
     /// Every reason with its number, by name.
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, u64)> {
-        let mut values: Vec<_> = self
-            .0
-            .iter()
-            .map(|entry| (*entry.key(), *entry.value()))
-            .collect();
+        let mut values: Vec<_> = self.0.iter().map(|entry| (*entry.key(), *entry.value())).collect();
         values.sort_unstable();
         values
+    }
+}
+
+/// Every reason with its number, by name; `none` if nothing was counted.
+impl fmt::Display for ByReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values();
+        if values.is_empty() {
+            return f.write_str("none");
+        }
+        let listed: Vec<String> = values.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
+        f.write_str(&listed.join(", "))
     }
 }
 
@@ -176,13 +184,9 @@ mod tests {
         counters.sessions_open.decrement();
         counters.forwarded_total.increment("guarded");
         counters.forwarded_total.add("literal again", 2);
-        let value = |name| {
-            counters
-                .readings()
-                .into_iter()
-                .find(|r| r.name == name)
-                .map(|r| r.value)
-        };
+        let value = |name| counters.readings().into_iter().find(|r| r.name == name).map(|r| r.value);
+        assert_eq!(counters.forwarded_total.to_string(), "guarded: 1, literal again: 2");
+        assert_eq!(counters.uninspected_total.to_string(), "none");
         assert_eq!(value("sessions_open"), Some(Value::Plain(1)));
         let reasons = vec![("guarded", 1), ("literal again", 2)];
         assert_eq!(value("forwarded_total"), Some(Value::ByReason(reasons)));

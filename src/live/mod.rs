@@ -1,3 +1,4 @@
 //! What is happening now. The only home of dashmap; knows nothing of statements or sockets.
 
 pub mod counters;
+pub mod held;

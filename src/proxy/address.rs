@@ -53,10 +53,7 @@ impl Address {
 
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
-        Self::Tcp {
-            host: address.ip().to_string(),
-            port: address.port(),
-        }
+        Self::Tcp { host: address.ip().to_string(), port: address.port() }
     }
 }
 
@@ -84,7 +81,6 @@ pub fn escaped(path: &Path) -> String {
     text
 }
 
-
 /// The server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("could not connect to the database server at {address}: {reason}")]
@@ -99,7 +95,10 @@ pub struct UpstreamError {
 ///
 /// # Errors
 /// [`UpstreamError`] when none does.
-pub(crate) async fn connect_any(addresses: &[Address], timeout: Duration) -> Result<(Stream, &Address), UpstreamError> {
+pub(crate) async fn connect_any(
+    addresses: &[Address],
+    timeout: Duration,
+) -> Result<(Stream, &Address), UpstreamError> {
     let mut reason = "no address is configured".to_owned();
     for address in addresses {
         match tokio::time::timeout(timeout, address.connect()).await {

@@ -1,7 +1,9 @@
 //! The snapshots of the catalog, one a database, shared by its sessions. Knows when one is old; how it is
 //! loaded is the sessions' business.
 
+use super::rules::Current;
 use crate::catalog::{Catalog, load};
+use crate::rekey::protection;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,12 @@ impl Catalogs {
     pub fn shelf(&self, database: &str) -> Arc<Shelf> {
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(shelves.entry(database.to_owned()).or_default())
+    }
+
+    /// No snapshot is to be used any more.
+    pub fn changed(&self) {
+        let shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.values().for_each(|shelf| shelf.changed());
     }
 
     /// Marks snapshots that are older than `ttl`. To be called now and then.
@@ -46,8 +54,8 @@ struct State {
     loading: bool,
     failed: Option<Instant>,
     version: u64,
-    /// The last snapshot, wrong or not, with a hash of the text that it was read from.
-    last: Option<(u128, Arc<Catalog>)>,
+    /// The last snapshot, wrong or not, with a hash of the text it was read from and the version of the rules.
+    last: Option<((u128, u64), Arc<Catalog>)>,
 }
 
 /// What a session is to do about its catalog.
@@ -80,7 +88,9 @@ impl Shelf {
         match &state.catalog {
             Some(catalog) if fresh => return Errand::Use(Arc::clone(catalog)),
             // What is merely old is better than nothing.
-            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => return Errand::Use(Arc::clone(catalog)),
+            Some(catalog) if !state.wrong && (state.loading || state.recently_failed()) => {
+                return Errand::Use(Arc::clone(catalog));
+            }
             _ => {}
         }
         if state.loading {
@@ -112,14 +122,17 @@ impl Shelf {
 
     /// Reads what the server told. The same text is the same snapshot, under its old version: a session within
     /// a transaction may go on with it.
-    pub fn read(&self, text: &str, version: u64) -> Result<Arc<Catalog>, load::Error> {
-        let hash = xxh3_128(text.as_bytes());
-        let same = self.state().last.clone().filter(|(last, _)| *last == hash);
+    ///
+    /// # Errors
+    /// The text cannot be read.
+    pub fn read(&self, text: &str, version: u64, rules: &Current) -> Result<Arc<Catalog>, load::Error> {
+        let source = (xxh3_128(text.as_bytes()), rules.version());
+        let same = self.state().last.clone().filter(|(last, _)| *last == source);
         let catalog = match same {
             Some((_, catalog)) => catalog,
-            None => Arc::new(load::parse(text, version)?),
+            None => Arc::new(protection::configured(load::parse(text, version)?, &rules.get().policies)),
         };
-        self.state().last = Some((hash, Arc::clone(&catalog)));
+        self.state().last = Some((source, Arc::clone(&catalog)));
         Ok(catalog)
     }
 

@@ -8,7 +8,7 @@ use super::stream::Stream;
 use super::{Shared, address};
 use crate::journal::record::Origin;
 use crate::rekey::fresh::System;
-use crate::session::{Session, Surroundings};
+use crate::session::Session;
 use crate::wire::startup::Parameters;
 use std::io;
 use std::sync::Arc;
@@ -50,29 +50,39 @@ pub(super) async fn serve(mut client: Stream, address: String, number: u64, shar
     .await;
 }
 
-async fn login_and_relay(client: &mut Stream, address: String, session: String, shared: &Arc<Shared>) -> Result<(), LoginError> {
+async fn login_and_relay(
+    client: &mut Stream,
+    address: String,
+    session: String,
+    shared: &Arc<Shared>,
+) -> Result<(), LoginError> {
     let limit = shared.config.login_timeout;
     let deadline = tokio::time::Instant::now() + limit;
-    let opening = tokio::time::timeout_at(deadline, handshake::opening(client)).await.map_err(|_| LoginError::Slow(limit))??;
+    let opening = tokio::time::timeout_at(deadline, handshake::opening(client))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
     let (packet, parameters) = match opening {
         Opening::Cancel { packet } => return cancel(&packet, shared).await,
         Opening::Session { packet, parameters } => (packet, parameters),
     };
-    let (mut server, host) = address::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
+    let (mut server, host) =
+        address::connect_any(&shared.config.upstream, shared.config.connect_timeout).await?;
     server.halves().1.write_all(&packet).await?;
     if parameters.replication {
         tracing::info!(user = parameters.user, %host, "replication connection: relayed without inspection");
         return relay_raw(client, &mut server).await;
     }
     let shelf = shared.catalogs.shelf(&parameters.database);
-    let mut state = Session::new(&parameters, surroundings(shared), Box::new(System::default()));
+    let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
     let mut login = Login {
         client: client.halves(),
         server: server.halves(),
         from_client: Buffer::default(),
         from_server: Buffer::default(),
     };
-    tokio::time::timeout_at(deadline, login.authenticate(&mut state)).await.map_err(|_| LoginError::Slow(limit))??;
+    tokio::time::timeout_at(deadline, login.authenticate(&mut state))
+        .await
+        .map_err(|_| LoginError::Slow(limit))??;
     login.learn(&mut state, &shelf, shared).await?;
     login.release().await?;
     tracing::info!(
@@ -84,7 +94,12 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
     );
     let records = Records::new(origin(&parameters, &address, &session));
     let link = Link::new(shared, &shelf, state, records);
-    let Login { client: (client_reader, client_writer), server: (server_reader, server_writer), from_client, from_server } = login;
+    let Login {
+        client: (client_reader, client_writer),
+        server: (server_reader, server_writer),
+        from_client,
+        from_server,
+    } = login;
     let mut up = Upward::new(&link, client_reader, server_writer, from_client);
     let mut down = Downward::new(&link, server_reader, client_writer, from_server);
     let ended = run(&mut up, &mut down).await;
@@ -95,15 +110,6 @@ async fn login_and_relay(client: &mut Stream, address: String, session: String, 
     drop((up, down));
     linger(client).await;
     Ok(())
-}
-
-fn surroundings(shared: &Shared) -> Surroundings {
-    Surroundings {
-        policies: Arc::clone(&shared.config.policies),
-        limits: shared.config.limits,
-        counters: Arc::clone(&shared.counters),
-        seed: shared.seed,
-    }
 }
 
 fn origin(parameters: &Parameters, address: &str, session: &str) -> Origin {
@@ -138,7 +144,10 @@ where
 /// A cancel request goes where the sessions go, with the server's own key, on a connection of its own.
 async fn cancel(packet: &[u8], shared: &Shared) -> Result<(), LoginError> {
     for host in &shared.config.upstream {
-        let Ok(Ok(mut server)) = tokio::time::timeout(shared.config.connect_timeout, host.connect()).await else { continue };
+        let Ok(Ok(mut server)) = tokio::time::timeout(shared.config.connect_timeout, host.connect()).await
+        else {
+            continue;
+        };
         server.halves().1.write_all(packet).await?;
         // The server closes when it has passed the signal on: the client may rely on that.
         let mut nothing = [0; 16];

@@ -56,7 +56,11 @@ impl LoginError {
                 &format!("untwin: {message}"),
                 "Check that the server runs there, and the --upstream address untwin was started with.",
             )),
-            Self::Slow(_) => Some(startup::fatal("08006", &format!("untwin: {message}"), "Raise login_timeout if clients need longer.")),
+            Self::Slow(_) => Some(startup::fatal(
+                "08006",
+                &format!("untwin: {message}"),
+                "Raise login_timeout if clients need longer.",
+            )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
             Self::Closed | Self::Io(_) => None,
         }
@@ -181,9 +185,14 @@ impl Login<'_> {
     }
 
     /// Gives the session a catalog, loading it over this very connection if nobody has yet.
-    pub async fn learn(&mut self, session: &mut Session, shelf: &Shelf, shared: &Shared) -> Result<(), LoginError> {
+    pub async fn learn(
+        &mut self,
+        session: &mut Session,
+        shelf: &Shelf,
+        shared: &Shared,
+    ) -> Result<(), LoginError> {
         for _ in 0..2 {
-            match shelf.errand(shared.config.catalog_ttl) {
+            match shelf.errand(shared.rules.get().catalog_ttl) {
                 Errand::Use(catalog) => {
                     session.learn_catalog(catalog);
                     break;

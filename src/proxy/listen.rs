@@ -1,7 +1,7 @@
 //! Where clients come in.
 
 use super::stream::Stream;
-use super::{Address, Config, Shared, catalogs, connection};
+use super::{Address, Config, Reloader, Shared, catalogs, connection, rules};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use std::future::Future;
@@ -35,11 +35,21 @@ impl Proxy {
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address).await;
-            listeners.push(listener.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?);
+            listeners.push(listener.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            })?);
         }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
-        let shared = Shared { config, journal, counters, catalogs: catalogs::Catalogs::default(), seed: u64::from_ne_bytes(seed) };
+        let rules = rules::Current::new(config.rules.clone());
+        let shared = Shared {
+            config,
+            rules,
+            journal,
+            counters,
+            catalogs: catalogs::Catalogs::default(),
+            seed: u64::from_ne_bytes(seed),
+        };
         Ok(Self { listeners, shared: Arc::new(shared) })
     }
 
@@ -51,6 +61,12 @@ impl Proxy {
             Listener::Unix(..) => asked.clone(),
         };
         self.listeners.iter().zip(&self.shared.config.listen).map(taken).collect()
+    }
+
+    /// Changes the rules later on.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        Reloader(Arc::clone(&self.shared))
     }
 
     /// Serves clients until `stop` completes, then stops accepting. Sessions that are open go on as tasks
@@ -65,7 +81,7 @@ impl Proxy {
         let ticking = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(TICK).await;
-                shared.catalogs.expire(shared.config.catalog_ttl);
+                shared.catalogs.expire(shared.rules.get().catalog_ttl);
             }
         });
         stop.await;

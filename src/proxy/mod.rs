@@ -8,14 +8,15 @@ mod handshake;
 mod listen;
 mod records;
 mod relay;
+mod rules;
 mod stream;
 
 pub use address::{Address, UpstreamError, escaped};
 pub use listen::Proxy;
+pub use rules::{Reloader, Rules};
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
-use crate::rekey::policy::{Limits, Policies};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,17 +31,15 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
     pub login_timeout: Duration,
-    /// How old a snapshot of the catalog may be before it is taken anew.
-    pub catalog_ttl: Duration,
-    /// What is done with twins.
-    pub policies: Arc<Policies>,
-    /// How much is inspected and remembered.
-    pub limits: Limits,
+    /// What may change later: see [`Reloader`].
+    pub rules: Rules,
 }
 
 /// What all connections share.
 pub(crate) struct Shared {
     pub config: Config,
+    /// Those of the configuration at first.
+    pub rules: rules::Current,
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,

@@ -44,10 +44,14 @@ impl Records {
         };
         let column = fact.table.columns.get(fact.column)?;
         let (action, reason) = match fact.twin.action {
-            judge::Action::Rekeyed => (Action::Rekeyed, fact.returned_as_sent.then_some("returned as sent".into())),
+            judge::Action::Rekeyed => {
+                (Action::Rekeyed, fact.returned_as_sent.then_some("returned as sent".into()))
+            }
             judge::Action::Observed => (Action::Observed, None),
             judge::Action::Forwarded(reason) => (Action::Forwarded, Some(reason.into())),
-            judge::Action::Followed => (Action::Followed, fact.returned_as_sent.then_some("returned as sent".into())),
+            judge::Action::Followed => {
+                (Action::Followed, fact.returned_as_sent.then_some("returned as sent".into()))
+            }
             judge::Action::Ambiguous(_) => (Action::Failed, Some("ambiguous".into())),
         };
         let random = u128::from_be_bytes(self.entropy.bytes()?);
@@ -66,7 +70,11 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: carrier(fact.carrier),
             identical: fact.twin.identical,
-            echoed_in: fact.echoed_in.iter().filter_map(|&at| Some(fact.table.columns.get(at)?.name.as_str().into())).collect(),
+            echoed_in: fact
+                .echoed_in
+                .iter()
+                .filter_map(|&at| Some(fact.table.columns.get(at)?.name.as_str().into()))
+                .collect(),
             origin: Arc::clone(&self.origin),
         })
     }
@@ -93,8 +101,19 @@ impl Records {
         }
     }
 
-    pub fn note(&self, note: &'static str, shared: &Shared) {
-        let note = Note { at: Timestamp::now(), note: note.into(), session: self.origin.session.clone() };
+    pub fn note(&self, note: session::Note, shared: &Shared) {
+        if let session::Note::LimitReached(limit) = note {
+            shared.counters.limits_reached_total.increment(limit.setting());
+            tracing::warn!(
+                limit = limit.setting(),
+                "limit reached: nothing more is rekeyed in this transaction"
+            );
+        }
+        let note = Note {
+            at: Timestamp::now(),
+            note: note.to_string().into(),
+            session: self.origin.session.clone(),
+        };
         if let Err(error) = shared.journal.note(&note) {
             tracing::warn!(%error, "the journal cannot be written to");
         }

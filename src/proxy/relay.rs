@@ -64,12 +64,14 @@ impl<'a> Link<'a> {
         records.settle(&settled, self.shared);
     }
 
-    /// Whether the session should learn of the catalog or of its scope before its next statement, and the
+    /// Whether the session should learn of new rules, of the catalog or of its scope before its next statement, and the
     /// server has nothing else to do for it now.
     fn is_stale(&self, session: &Session) -> bool {
         let usable = self.shelf.current();
         let knows = usable != 0 && session.catalog_version() == Some(usable);
-        !(knows && !session.wants_scope() && !session.distrusts()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
+        let current = knows && session.rules_version() == self.shared.rules.version();
+        let known = current && !session.wants_scope() && !session.distrusts();
+        !known && session.is_idle() && self.flushed.load(Ordering::Acquire)
     }
 
     /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data
@@ -371,7 +373,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
         if recorded {
             for (at, bytes) in &copied.patches {
-                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok()) else { continue };
+                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok())
+                else {
+                    continue;
+                };
                 if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
@@ -379,12 +384,18 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
     }
 
-    /// Sees to it that the session knows the catalog, and its own scope where that matters, before the
+    /// Sees to it that the session knows the rules, the catalog, and its own scope where that matters, before the
     /// next statement.
     async fn refresh(&mut self) -> io::Result<()> {
+        let shared = self.link.shared;
+        self.link.guarded(|state| {
+            if state.session.rules_version() != shared.rules.version() {
+                state.session.adopt(shared.surroundings());
+            }
+        });
         // Whoever waited for another session's load gets its result in the second round.
         for _ in 0..2 {
-            match self.link.shelf.errand(self.link.shared.config.catalog_ttl) {
+            match self.link.shelf.errand(self.link.shared.rules.get().catalog_ttl) {
                 Errand::Wait => self.link.shelf.wait(catalogs::WAIT).await,
                 errand => {
                     self.run_errand(errand).await?;
@@ -452,7 +463,6 @@ fn record(link: &Link<'_>, outcome: &mut Outcome) -> bool {
     let State { session, records } = &mut *state;
     if let Some(note) = outcome.note {
         records.note(note, link.shared);
-        link.shared.counters.limits_reached_total.increment(note);
     }
     if outcome.facts.is_empty() {
         return true;
@@ -477,7 +487,7 @@ impl LoadGuard<'_> {
     pub fn finish(mut self, answer: Answer, version: u64, shared: &Shared) -> Option<Arc<catalog::Catalog>> {
         let shelf = self.0.take()?;
         let reason = match answer {
-            Answer::Told(_, text) => match shelf.read(&text, version) {
+            Answer::Told(_, text) => match shelf.read(&text, version, &shared.rules) {
                 Ok(catalog) => {
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
@@ -573,7 +583,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
                     }
                 };
                 let whole = state.session.reads_reply(header.tag);
-                let limit = if state.session.asks() || header.tag == backend::DATA_ROW { usize::MAX } else { MAX_REPLY };
+                let limit = if state.session.asks() || header.tag == backend::DATA_ROW {
+                    usize::MAX
+                } else {
+                    MAX_REPLY
+                };
                 if whole && rest.len() < header.frame() && header.body <= limit {
                     break;
                 }

@@ -52,7 +52,11 @@ pub(crate) enum WriteHalf<'a> {
 }
 
 impl AsyncRead for ReadHalf<'_> {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         each!(self, stream => Pin::new(stream).poll_read(context, buffer))
     }
 }

@@ -99,8 +99,8 @@ struct Replaced {
 /// Decides rows of one statement against the window.
 pub struct Judge<'a> {
     pub at: Circumstances<'a>,
-    /// What has been executed.
-    pub window: &'a Window,
+    /// What has been executed, where that is not in `own`.
+    pub window: Option<&'a Window>,
     /// What this statement claims (and nobody has executed yet).
     pub own: &'a mut Window,
     /// Shared keys of the transaction, and what this statement adds.
@@ -125,7 +125,7 @@ impl Judge<'_> {
         for key in if self.at.ignores_keys { &[] } else { plan.keys.as_slice() } {
             let Some(old) = self.rekeyed_value(key, slots) else { continue };
             let Some(tuple) = self.tuple(key, slots, old) else { continue };
-            let first = self.window.find(key.index, tuple).or_else(|| self.own.find(key.index, tuple)).copied();
+            let first = self.find(key.index, tuple).copied();
             let Some(first) = first else {
                 self.scratch.claims.push((key.index, tuple));
                 continue;
@@ -136,7 +136,8 @@ impl Judge<'_> {
                 self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
                 let row = (self.at.statement, row);
                 let (index, table, first) = (key.index, &plan.table, twin.first);
-                self.own_references.rekeyed(self.references, Rekeyed { index, tuple, table, old, new, first, row });
+                self.own_references
+                    .rekeyed(self.references, Rekeyed { index, tuple, table, old, new, first, row });
             }
             twins.push(twin);
         }
@@ -145,15 +146,21 @@ impl Judge<'_> {
         }
     }
 
+    fn find(&self, index: IndexId, key: u128) -> Option<&Claim> {
+        self.window.and_then(|window| window.find(index, key)).or_else(|| self.own.find(index, key))
+    }
+
     /// A value of the row names the key of another row: sees to it that it names the right one.
     fn refer(&mut self, reference: &ReferencePlan, row: u32, slots: &[Slot], twins: &mut Vec<Twin>) {
-        if self.window.is_empty() && self.own.is_empty() && !self.references.has_shared() {
+        let executed = self.window.is_none_or(Window::is_empty);
+        if executed && self.own.is_empty() && !self.references.has_shared() {
             return;
         }
         let Some(tuple) = self.reference_tuple(reference, slots) else { return };
         let whose = self.references.whose(self.own_references, reference.index, tuple.key);
-        let known = || self.window.find(reference.index, tuple.key).is_some() || self.own.find(reference.index, tuple.key).is_some();
-        if whose.is_none() && !known() || self.is_self(reference, tuple.uuid, slots) {
+        if whose.is_none() && self.find(reference.index, tuple.key).is_none()
+            || self.is_self(reference, tuple.uuid, slots)
+        {
             return;
         }
         let statement = self.at.statement;
@@ -195,7 +202,10 @@ impl Judge<'_> {
     fn is_self(&self, reference: &ReferencePlan, uuid: u128, slots: &[Slot]) -> bool {
         let plan = self.at.plan;
         reference.parent.id == plan.table.id
-            && plan.keys.iter().any(|key| key.index == reference.index && self.rekeyed_value(key, slots) == Some(uuid))
+            && plan
+                .keys
+                .iter()
+                .any(|key| key.index == reference.index && self.rekeyed_value(key, slots) == Some(uuid))
     }
 
     /// The tuple of the parent that the row names.
@@ -229,7 +239,15 @@ impl Judge<'_> {
         slots.get(key.rekey)?.value.uuid(self.at.plan.table.columns.get(column)?.kind)
     }
 
-    fn twin(&mut self, key: &KeyPlan, slots: &[Slot], old: u128, row: u32, hash: RowHash, first: Claim) -> Twin {
+    fn twin(
+        &mut self,
+        key: &KeyPlan,
+        slots: &[Slot],
+        old: u128,
+        row: u32,
+        hash: RowHash,
+        first: Claim,
+    ) -> Twin {
         let identical = first.row_hash.all == hash.all;
         let mut twin = Twin {
             rule: Rule::Key(key.key),
@@ -268,7 +286,14 @@ impl Judge<'_> {
             .collect()
     }
 
-    fn reason_to_forward(&self, key: &KeyPlan, slots: &[Slot], old: u128, hash: RowHash, first: Claim) -> Option<&'static str> {
+    fn reason_to_forward(
+        &self,
+        key: &KeyPlan,
+        slots: &[Slot],
+        old: u128,
+        hash: RowHash,
+        first: Claim,
+    ) -> Option<&'static str> {
         let at = &self.at;
         if first.statement < at.statement && at.guard.is_some_and(|mark| first.statement <= mark) {
             return Some("guarded insert");
@@ -301,7 +326,7 @@ impl Judge<'_> {
         for _ in 0..4 {
             let new = fresh::like(old, self.entropy.bytes()?);
             let taken = match self.replaced_tuple(key, slots, new) {
-                Some(tuple) => self.window.find(key.index, tuple).is_some() || self.own.find(key.index, tuple).is_some(),
+                Some(tuple) => self.find(key.index, tuple).is_some(),
                 None => false,
             };
             if new != old && !taken {
@@ -348,35 +373,37 @@ impl Judge<'_> {
 
     fn encode(&self, key: &KeyPlan, slots: &[Slot], uuid: u128, out: &mut Vec<u8>) -> bool {
         let unique = self.at.plan.table.keys.get(key.key);
-        key.parts.iter().zip(unique.map(|unique| unique.columns.as_slice()).unwrap_or_default()).all(|(part, &column)| {
-            let Some(column) = self.at.plan.table.columns.get(column) else { return false };
-            let Part::Input(input) = *part else {
-                out.push(b'd');
-                return true;
-            };
-            let replaced = self.scratch.fresh.iter().rev().find(|replaced| replaced.input == input);
-            let Some(slot) = slots.get(input) else { return false };
-            let value = match (replaced, slot.value) {
-                (None, value) => value,
-                (Some(replaced), Value::Text(_)) => Value::Text(&replaced.spelling),
-                (Some(_), _) if input == key.rekey => Value::Uuid(uuid),
-                (Some(replaced), _) => Value::Uuid(replaced.new),
-            };
-            match value {
-                Value::Null => {
-                    out.push(b'n');
-                    unique.is_some_and(|unique| unique.nulls_not_distinct)
-                }
-                Value::Default => {
+        key.parts.iter().zip(unique.map(|unique| unique.columns.as_slice()).unwrap_or_default()).all(
+            |(part, &column)| {
+                let Some(column) = self.at.plan.table.columns.get(column) else { return false };
+                let Part::Input(input) = *part else {
                     out.push(b'd');
-                    column.default == DefaultKind::Stable
+                    return true;
+                };
+                let replaced = self.scratch.fresh.iter().rev().find(|replaced| replaced.input == input);
+                let Some(slot) = slots.get(input) else { return false };
+                let value = match (replaced, slot.value) {
+                    (None, value) => value,
+                    (Some(replaced), Value::Text(_)) => Value::Text(&replaced.spelling),
+                    (Some(_), _) if input == key.rekey => Value::Uuid(uuid),
+                    (Some(replaced), _) => Value::Uuid(replaced.new),
+                };
+                match value {
+                    Value::Null => {
+                        out.push(b'n');
+                        unique.is_some_and(|unique| unique.nulls_not_distinct)
+                    }
+                    Value::Default => {
+                        out.push(b'd');
+                        column.default == DefaultKind::Stable
+                    }
+                    value => {
+                        out.push(b'v');
+                        value.encode(column.kind, out)
+                    }
                 }
-                value => {
-                    out.push(b'v');
-                    value.encode(column.kind, out)
-                }
-            }
-        })
+            },
+        )
     }
 }
 
@@ -385,9 +412,14 @@ impl Judge<'_> {
 pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, slots: &[Slot]) -> RowHash {
     let mut hash = RowHash::default();
     for (at, slot) in slots.iter().enumerate() {
-        let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default()) else { continue };
+        let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default())
+        else {
+            continue;
+        };
         let (bytes, form) = slot.value.content();
-        let part = xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32) as u32;
+        let part =
+            xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32)
+                as u32;
         hash.all = hash.all.wrapping_add(part);
         if !volatile {
             hash.steady = hash.steady.wrapping_add(part);

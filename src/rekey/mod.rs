@@ -6,6 +6,7 @@ pub mod fresh;
 pub mod judge;
 pub mod plan;
 pub mod policy;
+pub mod protection;
 pub mod references;
 pub mod rows;
 pub mod table_name;

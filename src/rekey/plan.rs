@@ -82,12 +82,17 @@ impl Plan {
         }
         let mut plan = Self { table: Arc::clone(table), inputs, keys: Vec::new(), references: Vec::new() };
         plan.keys = (0..table.keys.len()).filter_map(|key| plan.key(key, identity_ignored)).collect();
-        plan.references = (0..table.foreign_keys.len()).flat_map(|foreign| plan.reference(foreign, parents)).collect();
+        plan.references =
+            (0..table.foreign_keys.len()).flat_map(|foreign| plan.reference(foreign, parents)).collect();
         Ok(plan)
     }
 
     /// The parent's keys that this foreign key names: those over just its columns.
-    fn reference<'p>(&self, foreign: usize, parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>) -> Vec<ReferencePlan> {
+    fn reference<'p>(
+        &self,
+        foreign: usize,
+        parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>,
+    ) -> Vec<ReferencePlan> {
         let Some(link) = self.table.foreign_keys.get(foreign) else { return Vec::new() };
         let Some(parent) = parents(link.parent) else { return Vec::new() };
         let named = |column: &usize| {
@@ -102,7 +107,15 @@ impl Plan {
             let kind = parent.columns.get(unique.rekey)?.kind;
             let plain = unique.columns.len() == 1 && kind == ColumnKind::Uuid;
             let rekey = named(&unique.rekey)?;
-            Some(ReferencePlan { foreign, parent: Arc::clone(parent), key, index: unique.index, inputs, rekey, plain })
+            Some(ReferencePlan {
+                foreign,
+                parent: Arc::clone(parent),
+                key,
+                index: unique.index,
+                inputs,
+                rekey,
+                plain,
+            })
         };
         parent.keys.iter().enumerate().filter_map(plan).collect()
     }

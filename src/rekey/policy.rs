@@ -1,6 +1,7 @@
 //! What the settings say of one table in one session. Pure values; knows no file and no flag.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 pub use super::choice::{Ambiguous, IdenticalRows, Mode, NameBased, Returning};
@@ -30,6 +31,21 @@ pub struct Overrides {
     pub ambiguous: Option<Ambiguous>,
     /// See [`Returning`].
     pub returning: Option<Returning>,
+}
+
+impl Overrides {
+    /// Those that are given, by name.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, &'static str)> {
+        let given = [
+            ("mode", self.mode.map(Mode::name)),
+            ("identical_rows", self.identical_rows.map(IdenticalRows::name)),
+            ("name_based", self.name_based.map(NameBased::name)),
+            ("ambiguous", self.ambiguous.map(Ambiguous::name)),
+            ("returning", self.returning.map(Returning::name)),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
 }
 
 /// What the settings say of one table.
@@ -63,7 +79,7 @@ pub struct Policy {
     /// The column to rekey, as the catalog has its name; `None`: the last UUID column of the key that is no
     /// foreign key.
     pub rekey: Option<Arc<str>>,
-    volatile_columns: Arc<[Box<str>]>,
+    pub(super) volatile_columns: Arc<[Box<str>]>,
 }
 
 /// Names of columns that differ between two deliveries of one fact, in lower case.
@@ -127,6 +143,19 @@ impl Policy {
             || self.volatile_columns.iter().any(|name| **name == *column)
     }
 
+    /// The settings that any scope has, by name.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, &'static str)> {
+        let overrides = Overrides {
+            mode: Some(self.mode),
+            identical_rows: Some(self.identical_rows),
+            name_based: Some(self.name_based),
+            ambiguous: Some(self.ambiguous),
+            returning: Some(self.returning),
+        };
+        overrides.settings()
+    }
+
     fn with(mut self, overrides: Overrides) -> Self {
         self.mode = overrides.mode.unwrap_or(self.mode);
         self.identical_rows = overrides.identical_rows.unwrap_or(self.identical_rows);
@@ -184,6 +213,15 @@ impl Application {
     }
 }
 
+impl fmt::Display for Application {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::StartingWith(start) => write!(f, "{start}*"),
+        }
+    }
+}
+
 /// Every rule of the configuration. The more specific wins: everywhere < database < user < application <
 /// table; of several patterns an application matches, the longest.
 #[derive(Clone, Debug, Default)]
@@ -200,10 +238,7 @@ impl Policies {
     /// The rules that hold everywhere, and nothing more specific yet.
     #[must_use]
     pub fn everywhere(overrides: Overrides) -> Self {
-        Self {
-            everywhere: overrides,
-            ..Self::default()
-        }
+        Self { everywhere: overrides, ..Self::default() }
     }
 
     /// Adds the rule of a database.
@@ -218,10 +253,8 @@ impl Policies {
 
     /// Adds the rule of an application name or pattern.
     pub fn add_application(&mut self, pattern: &str, overrides: Overrides) {
-        self.applications
-            .push((Application::new(pattern), overrides));
-        self.applications
-            .sort_by_key(|(application, _)| application.specificity());
+        self.applications.push((Application::new(pattern), overrides));
+        self.applications.sort_by_key(|(application, _)| application.specificity());
     }
 
     /// Adds the rule of a table.
@@ -229,9 +262,21 @@ impl Policies {
         self.tables.push((name, rule));
     }
 
-    /// The tables that have a rule.
-    pub fn tables(&self) -> impl Iterator<Item = &TableName> {
-        self.tables.iter().map(|(name, _)| name)
+    /// The tables that have a rule, each with it.
+    pub fn tables(&self) -> impl Iterator<Item = (&TableName, &TableRule)> {
+        self.tables.iter().map(|(name, rule)| (name, rule))
+    }
+
+    /// The rules of users and applications, in words and in the order in which they are heard.
+    pub fn exceptions(&self) -> impl Iterator<Item = (String, Overrides)> {
+        let mut users: Vec<_> = self.users.iter().collect();
+        users.sort_unstable_by_key(|(name, _)| *name);
+        let users = users.into_iter().map(|(name, overrides)| (format!("user {name}"), *overrides));
+        users.chain(
+            self.applications
+                .iter()
+                .map(|(application, overrides)| (format!("application {application}"), *overrides)),
+        )
     }
 
     /// Resolves the rules for a session. To be asked again when the application name changes.
@@ -239,25 +284,14 @@ impl Policies {
     pub fn for_session(&self, user: &str, database: &str, application: &str) -> SessionPolicy {
         let mut rest = Policy::default().with(self.everywhere);
         let named = [self.databases.get(database), self.users.get(user)];
-        let matching = self
-            .applications
-            .iter()
-            .filter(|(rule, _)| rule.matches(application));
-        for overrides in named
-            .into_iter()
-            .flatten()
-            .chain(matching.map(|(_, overrides)| overrides))
-        {
+        let matching = self.applications.iter().filter(|(rule, _)| rule.matches(application));
+        for overrides in named.into_iter().flatten().chain(matching.map(|(_, overrides)| overrides)) {
             rest = rest.with(*overrides);
         }
         let mut tables = HashMap::new();
         for (name, rule) in &self.tables {
             let policy = rest.clone().with_table(rule);
-            tables.extend(
-                name.spellings()
-                    .into_iter()
-                    .map(|display| (display, policy.clone())),
-            );
+            tables.extend(name.spellings().into_iter().map(|display| (display, policy.clone())));
         }
         SessionPolicy { rest, tables }
     }
@@ -301,10 +335,7 @@ mod tests {
     use super::*;
 
     fn mode(mode: Mode) -> Overrides {
-        Overrides {
-            mode: Some(mode),
-            ..Overrides::default()
-        }
+        Overrides { mode: Some(mode), ..Overrides::default() }
     }
 
     #[test]
@@ -314,18 +345,14 @@ mod tests {
 
     #[test]
     fn the_more_specific_rule_wins() {
-        let (bold, strict, observe) =
-            (mode(Mode::Rewrite), mode(Mode::Strict), mode(Mode::Observe));
+        let (bold, strict, observe) = (mode(Mode::Rewrite), mode(Mode::Strict), mode(Mode::Observe));
         let mut policies = Policies::everywhere(observe);
         policies.add_database("shop".into(), strict);
         policies.add_user("ann".into(), bold);
         policies.add_application("etl-*", strict);
         policies.add_application("etl-nightly", bold);
         policies.add_application("etl-night*", observe);
-        let rule = TableRule {
-            overrides: observe,
-            ..TableRule::default()
-        };
+        let rule = TableRule { overrides: observe, ..TableRule::default() };
         policies.add_table("public.ev".parse().unwrap(), rule);
         for (user, database, application, table, expected) in [
             ("bob", "other", "psql", "public.x", Mode::Observe),
@@ -337,27 +364,16 @@ mod tests {
             ("ann", "shop", "etl-nightly", "public.ev", Mode::Observe),
         ] {
             let session = policies.for_session(user, database, application);
-            assert_eq!(
-                session.table(table).mode,
-                expected,
-                "{user} {database} {application} {table}"
-            );
+            assert_eq!(session.table(table).mode, expected, "{user} {database} {application} {table}");
         }
     }
 
     #[test]
     fn a_rule_leaves_what_it_does_not_mention() {
-        let mut policies = Policies::everywhere(Overrides {
-            ambiguous: Some(Ambiguous::Keep),
-            ..mode(Mode::Strict)
-        });
-        policies.add_user(
-            "ann".into(),
-            Overrides {
-                returning: Some(Returning::Sent),
-                ..Overrides::default()
-            },
-        );
+        let mut policies =
+            Policies::everywhere(Overrides { ambiguous: Some(Ambiguous::Keep), ..mode(Mode::Strict) });
+        policies
+            .add_user("ann".into(), Overrides { returning: Some(Returning::Sent), ..Overrides::default() });
         let session = policies.for_session("ann", "d", "a");
         let expected = Policy {
             mode: Mode::Strict,
@@ -380,10 +396,7 @@ mod tests {
         policies.add_table("public.ev".parse().unwrap(), rule);
         let session = policies.for_session("u", "d", "a");
         let ev = session.table("public.ev");
-        assert_eq!(
-            (ev.protect, ev.rekey.as_deref()),
-            (Protect::Always, Some("id"))
-        );
+        assert_eq!((ev.protect, ev.rekey.as_deref()), (Protect::Always, Some("id")));
         assert!(ev.is_volatile("seen") && ev.is_volatile("Received_At") && !ev.is_volatile("Seen"));
         assert_eq!(session.table("public.\"ev\""), ev);
         assert!(!session.rest().is_volatile("seen"));

@@ -3,8 +3,8 @@
 
 use crate::catalog::model::{IndexId, Table};
 use crate::key;
-use hashbrown::HashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A row: its statement in the transaction and its row in that statement, both from 1.
@@ -13,9 +13,9 @@ pub type Row = (u32, u32);
 /// What the current transaction holds of shared keys, or what one statement adds to it.
 #[derive(Debug, Default)]
 pub struct References {
-    shared: HashMap<(IndexId, u128), Shared>,
+    shared: BTreeMap<(IndexId, u128), Shared>,
     /// Keys of live rows that a child has named, with the statement of the first child that did.
-    children: HashMap<(IndexId, u128), u32>,
+    children: BTreeMap<(IndexId, u128), u32>,
 }
 
 /// A key that was sent for several rows, all but the first of which have been given a fresh one.
@@ -67,7 +67,21 @@ impl Shared {
     }
 }
 
+/// Bytes that a key with a child, or one that was shared, costs at most while the table of them grows.
+pub const BYTES_PER_REFERENCE: usize = 2 * (size_of::<((IndexId, u128), Shared)>() + 1);
+
 impl References {
+    /// Keys that a child has named, and shared keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.children.len() + self.shared.len()
+    }
+
+    /// No key will come to be shared any more: forgets what is needed only for that.
+    pub fn forget_unshared(&mut self) {
+        self.children = BTreeMap::new();
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.children.is_empty()
@@ -140,8 +154,8 @@ impl References {
 
     /// Takes over what a statement adds, now that it is executed.
     pub fn take_over(&mut self, own: &mut Self) {
-        self.shared.extend(own.shared.drain());
-        for (at, statement) in own.children.drain() {
+        self.shared.append(&mut own.shared);
+        for (at, statement) in std::mem::take(&mut own.children) {
             self.children.entry(at).or_insert(statement);
         }
     }
@@ -184,7 +198,10 @@ mod tests {
                 ('P', Some(first)) => {
                     let row = (statement, 1);
                     let new = u128::from(statement);
-                    own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row });
+                    own.rekeyed(
+                        &base,
+                        Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new, first, row },
+                    );
                 }
                 _ => own.child(&base, INDEX, 7, statement),
             }
@@ -213,7 +230,10 @@ mod tests {
         let table = Arc::new(Table::default());
         let (mut base, mut own) = (References::default(), References::default());
         own.child(&base, INDEX, 7, 2);
-        own.rekeyed(&base, Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) });
+        own.rekeyed(
+            &base,
+            Rekeyed { index: INDEX, tuple: 7, table: &table, old: 7, new: 8, first: (1, 1), row: (3, 1) },
+        );
         base.take_over(&mut own);
         base.roll_back_to(2);
         assert!(!base.has_shared() && !base.is_empty());

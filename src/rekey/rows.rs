@@ -39,6 +39,8 @@ pub enum Place {
 pub struct Supply<'a> {
     pub text: &'a [u8],
     pub options: Options,
+    /// The cells of the only row of a VALUES, if they are known already.
+    pub only_row: Option<&'a [Cell]>,
     /// Why nothing can be written into the text, if so.
     pub text_fixed: Option<&'static str>,
     /// Absent for a simple Query.
@@ -77,6 +79,9 @@ pub fn for_each<'a>(
     let mut reader = RowReader { plan, supply, slots: Vec::with_capacity(plan.inputs.len()), count: 0, row };
     match &insert.source {
         Source::DefaultValues => return Ok(1),
+        Source::Values { .. } if supply.only_row.is_some() => {
+            reader.cells(supply.only_row.unwrap_or_default(), None)
+        }
         Source::Values { rows } => reader.values(rows.clone(), None),
         Source::DerivedValues { rows, outputs } => reader.values(rows.clone(), Some(outputs)),
         Source::Selects { rows } => rows.iter().for_each(|cells| reader.cells(cells, None)),
@@ -85,7 +90,8 @@ pub fn for_each<'a>(
             // The members are named like the columns.
             let columns = plan.inputs.iter().filter_map(|&column| plan.table.columns.get(column));
             let members: Vec<String> = columns.map(|column| column.name.clone()).collect();
-            let outputs: Vec<Output> = (0..members.len()).map(|index| Output::Column { index, cast: Cast::None }).collect();
+            let outputs: Vec<Output> =
+                (0..members.len()).map(|index| Output::Column { index, cast: Cast::None }).collect();
             reader.json(document, &members, &outputs)?;
         }
         Source::Json { document, members, outputs } => reader.json(document, members, outputs)?,
@@ -169,9 +175,10 @@ impl<'a> RowReader<'_, 'a> {
         let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
         let fixed = |value| Slot { value, place: Place::Fixed("not a plain literal") };
         match cell.kind {
-            CellKind::String => {
-                Slot { value: Value::literal(bytes, cast, self.kind(input)), place: self.in_text(cell.range.clone()) }
-            }
+            CellKind::String => Slot {
+                value: Value::literal(bytes, cast, self.kind(input)),
+                place: self.in_text(cell.range.clone()),
+            },
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
@@ -241,12 +248,17 @@ impl<'a> RowReader<'_, 'a> {
 
     fn array_parameter(&self, number: u16) -> Result<Elements<'a>, Unreadable> {
         let bound = self.supply.bound.ok_or(Unreadable("parameter without Bind"))?;
-        let field = bound.fields.get(usize::from(number).wrapping_sub(1)).ok_or(Unreadable("missing parameter"))?;
-        let (Some(range), Some(bytes)) = (field.range(), field.of(bound.body)) else { return Ok(Elements::Cells(&[])) };
+        let field =
+            bound.fields.get(usize::from(number).wrapping_sub(1)).ok_or(Unreadable("missing parameter"))?;
+        let (Some(range), Some(bytes)) = (field.range(), field.of(bound.body)) else {
+            return Ok(Elements::Cells(&[]));
+        };
         let mut fields = Vec::new();
         let mut oid = 0;
         match field {
-            Field::Binary { .. } => oid = array::binary_elements(bytes, &mut fields).ok_or(Unreadable("array"))?,
+            Field::Binary { .. } => {
+                oid = array::binary_elements(bytes, &mut fields).ok_or(Unreadable("array"))?
+            }
             _ => array::text_elements(bytes, &mut fields).ok_or(Unreadable("array"))?,
         }
         Ok(Elements::Fields { bytes, fields, start: range.start, parameter: Some(number), oid })
@@ -265,13 +277,27 @@ impl<'a> RowReader<'_, 'a> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one value with everything that says what it is and where it stands")]
-    fn field(&self, field: Field, bytes: &'a [u8], start: usize, parameter: Option<u16>, oid: u32, cast: Cast, input: usize) -> Slot<'a> {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one value with everything that says what it is and where it stands"
+    )]
+    fn field(
+        &self,
+        field: Field,
+        bytes: &'a [u8],
+        start: usize,
+        parameter: Option<u16>,
+        oid: u32,
+        cast: Cast,
+        input: usize,
+    ) -> Slot<'a> {
         let (Some(range), Some(content)) = (field.range(), field.of(bytes)) else { return NULL };
         let range = start + range.start..start + range.end;
         let place = match (parameter, self.supply.bound) {
             (None, _) => self.in_text(range),
-            (Some(number), Some(bound)) if bound.shared.binary_search(&number).is_ok() => Place::Fixed(SHARED),
+            (Some(number), Some(bound)) if bound.shared.binary_search(&number).is_ok() => {
+                Place::Fixed(SHARED)
+            }
             (Some(_), _) => Place::Bind(range),
         };
         let value = match field {
@@ -282,14 +308,23 @@ impl<'a> RowReader<'_, 'a> {
         Slot { value, place }
     }
 
-    fn json(&mut self, document: &Document, members: &[String], outputs: &[Output]) -> Result<(), Unreadable> {
+    fn json(
+        &mut self,
+        document: &Document,
+        members: &[String],
+        outputs: &[Output],
+    ) -> Result<(), Unreadable> {
         let (bytes, start, parameter) = match document {
             Document::Literal(range) => (self.supply.text.get(range.clone()), range.start, None),
             Document::Param(number) => {
                 let bound = self.supply.bound.ok_or(Unreadable("parameter without Bind"))?;
                 let field = bound.fields.get(usize::from(*number).wrapping_sub(1));
                 let range = field.and_then(|field| field.range());
-                (range.clone().and_then(|range| bound.body.get(range)), range.map_or(0, |range| range.start), Some(*number))
+                (
+                    range.clone().and_then(|range| bound.body.get(range)),
+                    range.map_or(0, |range| range.start),
+                    Some(*number),
+                )
             }
             Document::Other => (None, 0, None),
         };
@@ -299,9 +334,9 @@ impl<'a> RowReader<'_, 'a> {
             self.slots.clear();
             for input in 0..self.plan.inputs.len() {
                 let slot = match outputs.get(input) {
-                    Some(Output::Column { index, cast }) => {
-                        fields.get(*index).map(|&field| self.field(field, bytes, start, parameter, 0, *cast, input))
-                    }
+                    Some(Output::Column { index, cast }) => fields
+                        .get(*index)
+                        .map(|&field| self.field(field, bytes, start, parameter, 0, *cast, input)),
                     Some(Output::Constant(cell)) => Some(self.constant(cell, input)),
                     Some(Output::Other) | None => None,
                 };

@@ -1,5 +1,6 @@
 //! A table's name as a person or `regclass` spells it. Pure; knows no catalog.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A table's name, folded and unquoted as the catalog has it.
@@ -13,9 +14,7 @@ pub struct TableName {
 
 /// A text is not the name of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a table's name is `schema.table`; names with capitals or other signs stand in double quotes"
-)]
+#[error("a table's name is `schema.table`; names with capitals or other signs stand in double quotes")]
 pub struct NotATableName;
 
 impl FromStr for TableName {
@@ -25,20 +24,10 @@ impl FromStr for TableName {
     fn from_str(text: &str) -> Result<Self, NotATableName> {
         let (first, rest) = identifier(text)?;
         let Some(rest) = rest.strip_prefix('.') else {
-            return if rest.is_empty() {
-                Ok(Self {
-                    schema: None,
-                    name: first,
-                })
-            } else {
-                Err(NotATableName)
-            };
+            return if rest.is_empty() { Ok(Self { schema: None, name: first }) } else { Err(NotATableName) };
         };
         match identifier(rest)? {
-            (name, "") => Ok(Self {
-                schema: Some(first),
-                name,
-            }),
+            (name, "") => Ok(Self { schema: Some(first), name }),
             _ => Err(NotATableName),
         }
     }
@@ -95,10 +84,14 @@ impl TableName {
             return names;
         };
         let schemas = identifier_spellings(schema);
-        schemas
-            .iter()
-            .flat_map(|schema| names.iter().map(move |name| format!("{schema}.{name}")))
-            .collect()
+        schemas.iter().flat_map(|schema| names.iter().map(move |name| format!("{schema}.{name}"))).collect()
+    }
+}
+
+/// As a person would write it: quoted where it must be.
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.spellings().first().map_or("", String::as_str))
     }
 }
 
@@ -106,11 +99,7 @@ fn identifier_spellings(name: &str) -> Vec<String> {
     let quoted = format!("\"{}\"", name.replace('"', "\"\""));
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let bare = name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit());
-    if bare {
-        vec![name.to_owned(), quoted]
-    } else {
-        vec![quoted]
-    }
+    if bare { vec![name.to_owned(), quoted] } else { vec![quoted] }
 }
 
 #[cfg(test)]
@@ -126,20 +115,16 @@ mod tests {
             ("\"a.b\".\"c\"\"d\"", Some("a.b"), "c\"d"),
             ("_x.été$1", Some("_x"), "été$1"),
         ] {
-            let expected = TableName {
-                schema: schema.map(str::to_owned),
-                name: name.to_owned(),
-            };
+            let expected = TableName { schema: schema.map(str::to_owned), name: name.to_owned() };
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn other_texts_are_no_names() {
-        for text in [
-            "", ".", "a.", ".b", "a.b.c", "a b", "a-b", "1a", "\"", "\"\"", "\"a", "a.\"b\"c",
-            "a. b", "$a",
-        ] {
+        for text in
+            ["", ".", "a.", ".b", "a.b.c", "a b", "a-b", "1a", "\"", "\"\"", "\"a", "a.\"b\"c", "a. b", "$a"]
+        {
             assert_eq!(text.parse::<TableName>(), Err(NotATableName), "{text}");
         }
     }
@@ -147,15 +132,7 @@ mod tests {
     #[test]
     fn a_name_has_every_spelling_regclass_may_give_it() {
         for (text, spellings) in [
-            (
-                "public.user",
-                vec![
-                    "public.user",
-                    "public.\"user\"",
-                    "\"public\".user",
-                    "\"public\".\"user\"",
-                ],
-            ),
+            ("public.user", vec!["public.user", "public.\"user\"", "\"public\".user", "\"public\".\"user\""]),
             ("\"Ev\"", vec!["\"Ev\""]),
             ("\"a\"\"b\"", vec!["\"a\"\"b\""]),
             ("a$", vec!["\"a$\""]),

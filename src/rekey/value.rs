@@ -13,9 +13,15 @@ pub enum Value<'a> {
     /// The bytes are the value's text.
     Text(&'a [u8]),
     /// Binary format; `oid` is the declared type, 0 if none was declared.
-    Binary { bytes: &'a [u8], oid: u32 },
+    Binary {
+        bytes: &'a [u8],
+        oid: u32,
+    },
     /// The text of a value of the declared type `oid`.
-    Typed { bytes: &'a [u8], oid: u32 },
+    Typed {
+        bytes: &'a [u8],
+        oid: u32,
+    },
     /// A UUID that is printed anew on its way into a text column.
     Uuid(u128),
     /// Cannot be compared; the bytes still tell identical rows apart.
@@ -39,9 +45,10 @@ impl<'a> Value<'a> {
             (_, Cast::None) => Self::Text(bytes),
             (ColumnKind::Uuid, Cast::Uuid | Cast::TextThenUuid) => Self::Text(bytes),
             (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Text) => Self::Text(bytes),
-            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Uuid | Cast::UuidThenText | Cast::TextThenUuid) => {
-                key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid)
-            }
+            (
+                ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext,
+                Cast::Uuid | Cast::UuidThenText | Cast::TextThenUuid,
+            ) => key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid),
             _ => Self::Unknown(bytes),
         }
     }
@@ -68,7 +75,8 @@ impl<'a> Value<'a> {
                     _ => false,
                 };
         if is_uuid {
-            let value = if binary { bytes.try_into().ok().map(u128::from_be_bytes) } else { key::parse(bytes) };
+            let value =
+                if binary { bytes.try_into().ok().map(u128::from_be_bytes) } else { key::parse(bytes) };
             return match (value, column, cast) {
                 (None, _, _) | (_, ColumnKind::Other, _) | (_, _, Cast::Other) => Self::Unknown(bytes),
                 (Some(value), _, _) => Self::Uuid(value),
@@ -76,10 +84,15 @@ impl<'a> Value<'a> {
         }
         match (column, cast) {
             (ColumnKind::Uuid, Cast::Uuid | Cast::TextThenUuid) if is_text => Self::Text(bytes),
-            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::None | Cast::Text) if is_text => Self::Text(bytes),
-            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::Uuid | Cast::TextThenUuid | Cast::UuidThenText) if is_text => {
-                key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid)
+            (ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext, Cast::None | Cast::Text)
+                if is_text =>
+            {
+                Self::Text(bytes)
             }
+            (
+                ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext,
+                Cast::Uuid | Cast::TextThenUuid | Cast::UuidThenText,
+            ) if is_text => key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid),
             (ColumnKind::Other, Cast::None) if binary => Self::Binary { bytes, oid: declared },
             // Of another type than the column, the same text may become another value.
             (ColumnKind::Other, Cast::None) => Self::Typed { bytes, oid: declared },
@@ -114,7 +127,8 @@ impl<'a> Value<'a> {
                 key::find_all(bytes).any(|value| value == uuid)
             }
             Self::Binary { bytes, .. } => {
-                memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some() || key::find_all(bytes).any(|value| value == uuid)
+                memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some()
+                    || key::find_all(bytes).any(|value| value == uuid)
             }
             Self::Null | Self::Default => false,
         }
@@ -204,7 +218,10 @@ mod tests {
     fn what_may_change_on_the_way_is_unknown() {
         assert_eq!(Value::literal(K, Cast::Other, ColumnKind::Text), Value::Unknown(K));
         assert_eq!(Value::parameter(K, true, 17, Cast::None, ColumnKind::Uuid), Value::Unknown(K));
-        assert_eq!(Value::parameter(b"short", true, 2950, Cast::None, ColumnKind::Uuid), Value::Unknown(b"short"));
+        assert_eq!(
+            Value::parameter(b"short", true, 2950, Cast::None, ColumnKind::Uuid),
+            Value::Unknown(b"short")
+        );
     }
 
     #[test]
@@ -216,10 +233,19 @@ mod tests {
         let upper = K.to_ascii_uppercase();
         assert_eq!(encoded(Value::Text(K), ColumnKind::Uuid), encoded(Value::Text(&upper), ColumnKind::Uuid));
         assert_ne!(encoded(Value::Text(K), ColumnKind::Text), encoded(Value::Text(&upper), ColumnKind::Text));
-        assert_eq!(encoded(Value::Text(K), ColumnKind::Citext), encoded(Value::Text(&upper), ColumnKind::Citext));
-        assert_eq!(encoded(Value::Text(b"a  "), ColumnKind::Char), encoded(Value::Text(b"a"), ColumnKind::Char));
+        assert_eq!(
+            encoded(Value::Text(K), ColumnKind::Citext),
+            encoded(Value::Text(&upper), ColumnKind::Citext)
+        );
+        assert_eq!(
+            encoded(Value::Text(b"a  "), ColumnKind::Char),
+            encoded(Value::Text(b"a"), ColumnKind::Char)
+        );
         assert_eq!(encoded(Value::Uuid(V), ColumnKind::Text), encoded(Value::Text(K), ColumnKind::Text));
-        assert_ne!(encoded(Value::Text(b"1"), ColumnKind::Other), encoded(Value::Binary { bytes: b"1", oid: 0 }, ColumnKind::Other));
+        assert_ne!(
+            encoded(Value::Text(b"1"), ColumnKind::Other),
+            encoded(Value::Binary { bytes: b"1", oid: 0 }, ColumnKind::Other)
+        );
         let typed = |oid| Value::parameter(b"0.1", false, oid, Cast::None, ColumnKind::Other);
         assert_eq!(encoded(typed(701), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_ne!(encoded(typed(700), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));

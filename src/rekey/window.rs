@@ -1,7 +1,9 @@
 //! The keys that are live in the current transaction, layered by savepoint. Knows no statement and no policy.
 
 use crate::catalog::model::IndexId;
-use hashbrown::{HashMap, HashTable};
+use foldhash::SharedSeed;
+use foldhash::fast::SeedableRandomState;
+use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
 /// The row that holds a key: the whole index tuple as one number.
@@ -29,11 +31,20 @@ pub struct RowHash {
 
 /// Keys by index. Each index keeps its claims in the order they were made, so that going back to a
 /// savepoint is cutting off the end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Window {
-    indexes: HashMap<IndexId, Keys>,
-    hasher: foldhash::fast::RandomState,
+    /// A transaction writes to few tables: a search from the front beats hashing.
+    indexes: Vec<(IndexId, Keys)>,
+    /// Secret of the process, so that nobody can send keys that all fall into one place.
+    hasher: SeedableRandomState,
     count: usize,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        let hasher = SeedableRandomState::with_seed(0, SharedSeed::global_random());
+        Self { indexes: Vec::new(), hasher, count: 0 }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -47,28 +58,40 @@ struct Keys {
 /// position in the hash table at the lowest load, twice likewise.
 pub const BYTES_PER_KEY: usize = 2 * (size_of::<Claim>() + 10);
 
-/// A session keeps this many claims allocated between transactions; larger windows are given back.
+/// A session keeps the memory of this many indexes between transactions,
+const KEPT_INDEXES: usize = 8;
+/// and of this many claims in each; larger windows are given back.
 const KEPT_CLAIMS: usize = 256;
 
 impl Window {
     #[must_use]
     pub fn find(&self, index: IndexId, key: u128) -> Option<&Claim> {
-        self.indexes.get(&index)?.find(&self.hasher, key)
+        self.keys(index)?.find(&self.hasher, key)
     }
 
     /// Records a row as the holder of its key, unless another row holds it already.
     pub fn claim(&mut self, index: IndexId, claim: Claim) {
-        if self.indexes.entry(index).or_default().insert(&self.hasher, claim) {
+        let at = self.indexes.iter().position(|(known, _)| *known == index).unwrap_or_else(|| {
+            self.indexes.push((index, Keys::default()));
+            self.indexes.len() - 1
+        });
+        if let Some((_, keys)) = self.indexes.get_mut(at)
+            && keys.insert(&self.hasher, claim)
+        {
             self.count += 1;
         }
+    }
+
+    fn keys(&self, index: IndexId) -> Option<&Keys> {
+        self.indexes.iter().find(|(known, _)| *known == index).map(|(_, keys)| keys)
     }
 
     /// Takes over the claims of a statement that is executed now, as statement `ordinal`. Keys that another
     /// row has come to hold in between stay with it.
     pub fn take_over(&mut self, claims: &Self, ordinal: u32) {
-        for (&index, keys) in &claims.indexes {
+        for (index, keys) in &claims.indexes {
             for claim in &keys.log {
-                self.claim(index, Claim { statement: ordinal, ..*claim });
+                self.claim(*index, Claim { statement: ordinal, ..*claim });
             }
         }
     }
@@ -86,10 +109,10 @@ impl Window {
 
     /// Forgets what statements after `mark` (an ordinal) claimed.
     pub fn roll_back_to(&mut self, mark: u32) {
-        for keys in self.indexes.values_mut() {
+        for (_, keys) in &mut self.indexes {
             keys.roll_back_to(&self.hasher, mark);
         }
-        self.count = self.indexes.values().map(|keys| keys.log.len()).sum();
+        self.count = self.indexes.iter().map(|(_, keys)| keys.log.len()).sum();
     }
 
     pub fn clear(&mut self) {
@@ -97,16 +120,14 @@ impl Window {
             return;
         }
         self.count = 0;
-        for keys in self.indexes.values_mut() {
+        for (_, keys) in &mut self.indexes {
             keys.clear();
         }
-        if self.indexes.len() > 16 {
-            self.indexes = HashMap::new();
-        }
+        self.indexes.truncate(KEPT_INDEXES);
     }
 
     pub fn clear_index(&mut self, index: IndexId) {
-        if let Some(keys) = self.indexes.get_mut(&index) {
+        if let Some((_, keys)) = self.indexes.iter_mut().find(|(known, _)| *known == index) {
             self.count -= keys.log.len();
             keys.clear();
         }

@@ -1,7 +1,7 @@
 //! Questions of the proxy's own, asked on the client's connection while it is idle. Their replies are swallowed.
 
-use super::pipeline::{Due, Effects, Request};
 use super::Session;
+use super::pipeline::{Due, Request};
 use crate::catalog::{self, Catalog, Scope};
 use crate::wire::reader::Reader;
 use crate::wire::{frame, tag::backend, tag::frontend};
@@ -82,7 +82,8 @@ impl Session {
     pub fn ask(&mut self, ask: Ask) -> Vec<u8> {
         self.own_exchange = OwnExchange { ask: Some(ask), text: None, error: None };
         self.message += 1;
-        let due = Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), restores: Vec::new(), effects: Effects::new() };
+        let due =
+            Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), more: None };
         self.pipeline.push(due);
         let mut out = Vec::with_capacity(ask.sql().len() + 128);
         frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);

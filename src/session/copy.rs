@@ -1,6 +1,7 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
 use super::inspect::{Asking, Base, Own, Planned, Resolved, RowsSeen};
+use super::limits::Note;
 use super::pipeline::{Effects, Request};
 use super::{Carrier, Fact, Outcome, Session};
 use crate::carrier::Field;
@@ -9,7 +10,6 @@ use crate::key;
 use crate::rekey::references::References;
 use crate::rekey::rows::{Place, Slot, Supply};
 use crate::rekey::value::Value;
-use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, CopyFormat};
 use smallvec::SmallVec;
@@ -46,7 +46,7 @@ pub struct CopyOutcome {
     pub patches: Vec<(u64, SmallVec<[u8; 64]>)>,
     /// To be written to the journal first.
     pub facts: Vec<Fact>,
-    pub note: Option<&'static str>,
+    pub note: Option<Note>,
     /// The COPY is to fail, for this reason, as soon as the message that is being sent is complete.
     pub fail: Option<String>,
 }
@@ -68,11 +68,20 @@ impl CopyOutcome {
 
 impl Session {
     /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it.
-    pub(super) fn begin_copy(&mut self, copy: &statement::CopyIn, ordinal: u32, open: CopyOpen, obstacle: Option<&'static str>) {
+    pub(super) fn begin_copy(
+        &mut self,
+        copy: &statement::CopyIn,
+        ordinal: u32,
+        open: CopyOpen,
+        obstacle: Option<&'static str>,
+    ) {
         self.copy = None;
         self.copy_open = open;
         let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle = obstacle.or(copy.obstacle).or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
+        let obstacle =
+            obstacle.or(copy.obstacle).or_else(|| self.is_past_limit(self.references.has_shared()));
+        let obstacle =
+            obstacle.or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -104,7 +113,12 @@ impl Session {
         let columns = match &copy.columns {
             Some(columns) => columns,
             None => {
-                all = table.columns.iter().filter(|column| !column.generated).map(|column| column.name.clone()).collect();
+                all = table
+                    .columns
+                    .iter()
+                    .filter(|column| !column.generated)
+                    .map(|column| column.name.clone())
+                    .collect();
                 &all
             }
         };
@@ -170,7 +184,7 @@ impl Session {
             carrier: copy.carrier,
             statement: copy.statement,
             guard: copy.guard,
-            base: Base { window: &Window::default(), references: &references },
+            base: Base { window: None, references: &references },
             own: &mut own,
             outcome,
         };
@@ -187,10 +201,10 @@ impl Session {
             self.around.counters.uninspected_total.increment(reason);
             return;
         }
-        let mut whole = Outcome::default();
-        self.check_limit(&mut whole);
-        outcome.note = outcome.note.or(whole.note);
-        if !self.over_limit && outcome.fail.is_none() {
+        outcome.note = outcome.note.or(self.account());
+        if let Some(reason) = self.is_past_limit(self.references.has_shared()) {
+            self.around.counters.uninspected_total.increment(reason);
+        } else if outcome.fail.is_none() {
             self.copy = Some(copy);
         }
     }
@@ -237,8 +251,20 @@ impl CopyRows<'_> {
         let Ok(ordinal) = u32::try_from(row.ordinal) else { return };
         let slots: SmallVec<[Slot<'_>; 16]> =
             row.fields.iter().enumerate().map(|(input, &field)| self.slot(field, row.bytes, input)).collect();
-        let supply = Supply { text: row.bytes, options: Options { standard_conforming_strings: true }, text_fixed: None, bound: None };
-        let asking = Asking { supply, statement: self.statement, guard: self.guard, suspended: self.suspended, ignores_keys: false };
+        let supply = Supply {
+            text: row.bytes,
+            options: Options { standard_conforming_strings: true },
+            only_row: None,
+            text_fixed: None,
+            bound: None,
+        };
+        let asking = Asking {
+            supply,
+            statement: self.statement,
+            guard: self.guard,
+            suspended: self.suspended,
+            ignores_keys: false,
+        };
         let mut whole = Outcome::default();
         RowsSeen {
             session: self.session,
@@ -277,8 +303,13 @@ impl CopyRows<'_> {
             return Slot { value, place: Place::Fixed("NULL") };
         };
         match field {
-            Field::Escaped { .. } => Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") },
-            _ => Slot { value: Value::field(content, matches!(field, Field::Binary { .. }), kind), place: Place::Text(range) },
+            Field::Escaped { .. } => {
+                Slot { value: Value::Unknown(content), place: Place::Fixed("escaped field") }
+            }
+            _ => Slot {
+                value: Value::field(content, matches!(field, Field::Binary { .. }), kind),
+                place: Place::Text(range),
+            },
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What a statement does to the transaction, the window and the scope once it is run. The data it carries
 //! has been looked at before (see `inspect`).
 
-use super::pipeline::Effect;
-use super::inspect::Resolved;
-use super::transaction::BackTo;
 use super::Session;
+use super::inspect::Resolved;
+use super::pipeline::Effect;
+use super::transaction::BackTo;
 use crate::catalog::model::{Table, TableId};
 use crate::catalog::{Catalog, Resolution};
 use crate::sql::calls;
@@ -15,12 +15,25 @@ use crate::sql::statement::Statement;
 use std::ops::Range;
 
 /// Settings that move what a value of the same spelling means, or which triggers fire.
-const VALUE_SETTINGS: &[&str] =
-    &["timezone", "datestyle", "intervalstyle", "session_replication_role", "lc_monetary", "xmloption", "bytea_output"];
+const VALUE_SETTINGS: &[&str] = &[
+    "timezone",
+    "datestyle",
+    "intervalstyle",
+    "session_replication_role",
+    "lc_monetary",
+    "xmloption",
+    "bytea_output",
+];
 
 impl Session {
     /// Runs a statement given by its text.
-    pub(super) fn after(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, ordinal: u32) -> Effect {
+    pub(super) fn after(
+        &mut self,
+        statement: &Statement,
+        text: &[u8],
+        range: Range<usize>,
+        ordinal: u32,
+    ) -> Effect {
         let options = self.options();
         let effect = self.apply(statement, ordinal);
         if needs_calls(statement) {
@@ -153,7 +166,10 @@ impl Session {
         match &self.catalog {
             Some(catalog) if catalog.has_opaque_relations() => calls::names(text, range, options).collect(),
             // The text need not be read in tokens if there is nothing to find.
-            Some(catalog) if !catalog.has_opaque_functions() && !may_set_config(text.get(range.clone()).unwrap_or_default()) => {
+            Some(catalog)
+                if !catalog.has_opaque_functions()
+                    && !may_set_config(text.get(range.clone()).unwrap_or_default()) =>
+            {
                 Vec::new()
             }
             _ => calls::calls(text, range, options).collect(),
@@ -166,7 +182,7 @@ impl Session {
         if names.iter().any(|name| is_opaque(catalog, name)) {
             self.window.clear();
             self.transaction.changed_data();
-                self.scope.forget(ordinal);
+            self.scope.forget(ordinal);
             self.literals.forget(ordinal);
         }
         if names.iter().any(|name| name.name == "set_config") {
@@ -194,7 +210,11 @@ impl Session {
     }
 
     fn merged(&mut self, table: &Name) {
-        self.changed(table, |table| table.delete_frees || table.insert_frees || table.update_frees, |table| &table.delete_reaches);
+        self.changed(
+            table,
+            |table| table.delete_frees || table.insert_frees || table.update_frees,
+            |table| &table.delete_reaches,
+        );
         self.changed(table, |_| false, |table| &table.update_reaches);
     }
 
@@ -211,7 +231,12 @@ impl Session {
         }
     }
 
-    fn changed(&mut self, table: &Name, frees: impl Fn(&Table) -> bool, reaches: impl Fn(&Table) -> &[TableId]) {
+    fn changed(
+        &mut self,
+        table: &Name,
+        frees: impl Fn(&Table) -> bool,
+        reaches: impl Fn(&Table) -> &[TableId],
+    ) {
         self.with(table, |session, table| {
             if frees(table) {
                 session.window.clear();
@@ -229,7 +254,7 @@ impl Session {
             if table.delete_frees {
                 return self.window.clear();
             }
-            table.keys.iter().for_each(|key| self.window.clear_index(key.index));
+            table.knowable_keys().for_each(|key| self.window.clear_index(key.index));
         }
     }
 
@@ -254,7 +279,12 @@ impl Session {
         } else if name == "untwin.mode" {
             let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
             self.mode.set(ordinal, local, values.map(|_| asked));
-        } else if self.literals.set(ordinal, local, name, values.and_then(|values| values.first()).map(String::as_str)) {
+        } else if self.literals.set(
+            ordinal,
+            local,
+            name,
+            values.and_then(|values| values.first()).map(String::as_str),
+        ) {
             // Its value holds from here on.
         } else if VALUE_SETTINGS.contains(&name) {
             self.window.clear();
@@ -355,6 +385,9 @@ fn changes_data(statement: &Statement) -> bool {
 fn ends_failure(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_) | Statement::PrepareTransaction
+        Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::RollbackTo(_)
+            | Statement::PrepareTransaction
     )
 }

@@ -106,11 +106,18 @@ impl Session {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
         let again = prepared.was_executed().then_some("literal again");
         let text_fixed = self.literals.obstacle().or(again);
-        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
+        let supply = Supply {
+            text: &prepared.text,
+            options: prepared.options,
+            only_row: prepared.only_row.as_deref(),
+            text_fixed,
+            bound: Some(bound),
+        };
         self.freed_within(&prepared.statement);
         let obstacle = self.portals.obstacle(bind.portal, self.catalog.as_deref());
         self.inspect_bound(prepared, supply, obstacle, claims, outcome);
-        if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_))) {
+        if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_)))
+        {
             let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
             for edit in outcome.edits.drain(..) {
                 edit.apply(if matches!(edit.place, Place::Text(_)) { &mut text } else { &mut body });
@@ -174,7 +181,9 @@ impl Session {
                         let effect = self.run_prepared(&prepared, &mut claims);
                         // Gives the memory back for the next Bind.
                         claims.clear();
-                        if let Some(portal) = Execute::read(body).and_then(|execute| self.portals.find(execute.portal)) {
+                        if let Some(portal) =
+                            Execute::read(body).and_then(|execute| self.portals.find(execute.portal))
+                        {
                             portal.claims = claims;
                         }
                         effect
@@ -243,19 +252,41 @@ impl Session {
         effect
     }
 
-    fn inspect_execute(&mut self, prepared: &Prepared, arguments: &[Range<usize>], text: &[u8], ordinal: u32, outcome: &mut Outcome) {
+    fn inspect_execute(
+        &mut self,
+        prepared: &Prepared,
+        arguments: &[Range<usize>],
+        text: &[u8],
+        ordinal: u32,
+        outcome: &mut Outcome,
+    ) {
         // An argument that is a plain literal is a parameter in text format whose bytes stand in this text.
-        let Some(fields) = arguments.iter().map(|argument| argument_field(text, argument.clone(), self.options())).collect::<Option<Vec<_>>>()
+        let Some(fields) = arguments
+            .iter()
+            .map(|argument| argument_field(text, argument.clone(), self.options()))
+            .collect::<Option<Vec<_>>>()
         else {
             return self.around.counters.uninspected_total.increment("expression as argument of EXECUTE");
         };
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
         // The text of the prepared statement itself is out of reach here.
         let text_fixed = Some("literal in PREPARE");
-        let supply = Supply { text: &prepared.text, options: prepared.options, text_fixed, bound: Some(bound) };
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
+        let supply = Supply {
+            text: &prepared.text,
+            options: prepared.options,
+            only_row: prepared.only_row.as_deref(),
+            text_fixed,
+            bound: Some(bound),
+        };
+        let asking = Asking {
+            supply,
+            statement: ordinal,
+            guard: self.transaction.guard(),
+            suspended: self.suspended(),
+            ignores_keys: false,
+        };
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
-        self.check_limit(outcome);
+        outcome.note = outcome.note.or(self.account());
     }
 }
 
@@ -265,9 +296,8 @@ fn argument_field(text: &[u8], argument: Range<usize>, options: crate::sql::lex:
     let cell = crate::sql::insert::argument(text, argument, options)?;
     let (start, end) = (u32::try_from(cell.range.start).ok()?, u32::try_from(cell.range.end).ok()?);
     match (cell.kind, cell.cast) {
-        (CellKind::String, Cast::None | Cast::Uuid | Cast::Text) | (CellKind::Number | CellKind::Bool, Cast::None) => {
-            Some(Field::Text { start, end })
-        }
+        (CellKind::String, Cast::None | Cast::Uuid | Cast::Text)
+        | (CellKind::Number | CellKind::Bool, Cast::None) => Some(Field::Text { start, end }),
         (CellKind::Null, _) => Some(Field::Null),
         _ => None,
     }

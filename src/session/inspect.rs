@@ -1,18 +1,19 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
 use super::execute::is_opaque;
+use super::limits::Note;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
 use super::{Carrier, Edit, Fact, Outcome, Session};
-use crate::catalog::model::Table;
 use crate::catalog::Resolution;
+use crate::catalog::model::{Table, TableId, UniqueKey};
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
 use crate::rekey::references::{References, Row, Shared};
 use crate::rekey::rows::{self, Place, Slot, Supply};
-use crate::rekey::window::{BYTES_PER_KEY, Window};
+use crate::rekey::window::Window;
 use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
@@ -97,7 +98,7 @@ impl Session {
         }
         let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
         if !may_change_by_key(statement) {
-            outcome.note = Some(READ_SHARED);
+            outcome.note = Some(Note::SharedKeyRead);
         } else if self.is_elsewhere(statement, shared, sources) {
             // An equal key of another table.
         } else if self.policy.table(&shared.table.display).ambiguous == Ambiguous::Fail {
@@ -108,13 +109,27 @@ impl Session {
     /// Whether a statement can only be about another table than the one whose key is shared: it names that
     /// other table, which does not refer to the first, and does not mention the first at all.
     fn is_elsewhere(&self, statement: &Statement, shared: &Shared, sources: &[&[u8]]) -> bool {
-        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else { return false };
+        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else {
+            return false;
+        };
         let Resolved::Table(target) = self.resolve(target) else { return false };
         let name = shared.table.name.to_ascii_lowercase();
-        let mentions = |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
-        target.id != shared.table.id
-            && !target.foreign_keys.iter().any(|link| link.parent == shared.table.id)
+        let mentions =
+            |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
+        !self.is_same(target.id, &shared.table)
+            && !target.foreign_keys.iter().any(|link| self.is_same(link.parent, &shared.table))
             && !sources.iter().any(mentions)
+    }
+
+    /// Whether the rows of one table may be those of the other: it is the same, of the same partition tree, or
+    /// a view of it.
+    fn is_same(&self, one: TableId, other: &Table) -> bool {
+        let shares_key = |table: &Arc<Table>| {
+            let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
+            table.knowable_keys().any(in_other)
+        };
+        one == other.id
+            || self.catalog.as_ref().and_then(|catalog| catalog.table(one)).is_some_and(shares_key)
     }
 
     /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
@@ -130,7 +145,13 @@ impl Session {
         if self.failed_block {
             return false;
         }
-        let asking = Asking { supply, statement: ordinal, guard: self.transaction.guard(), suspended: self.suspended(), ignores_keys: false };
+        let asking = Asking {
+            supply,
+            statement: ordinal,
+            guard: self.transaction.guard(),
+            suspended: self.suspended(),
+            ignores_keys: false,
+        };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let inserts = statement.inserts().unwrap_or_default();
         let expressions = self.inspect_at_once(inserts, asking, outcome);
@@ -141,17 +162,22 @@ impl Session {
             outcome.facts.truncate(facts);
             outcome.refusal = None;
         }
-        self.check_limit(outcome);
+        outcome.note = outcome.note.or(self.account());
         expressions
     }
 
     /// Inspects INSERTs that are run where they stand: their rows claim their keys at once.
-    pub(super) fn inspect_at_once(&mut self, inserts: &[Insert], asking: Asking<'_>, outcome: &mut Outcome) -> bool {
-        let (nothing, mut references) = (Window::default(), std::mem::take(&mut self.references));
+    pub(super) fn inspect_at_once(
+        &mut self,
+        inserts: &[Insert],
+        asking: Asking<'_>,
+        outcome: &mut Outcome,
+    ) -> bool {
+        let mut references = std::mem::take(&mut self.references);
         let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
         let mut expressions = false;
         for insert in inserts {
-            let base = Base { window: &nothing, references: &references };
+            let base = Base { window: None, references: &references };
             let planned = self.planned(insert, asking.supply.text, asking.supply.options);
             expressions |= self.inspect_insert(insert, &planned, asking, base, &mut own, outcome);
             references.take_over(&mut own.references);
@@ -185,10 +211,14 @@ impl Session {
                 return true;
             }
         };
-        let nothing = Window::default();
-        let mut discarded = Own::default();
+        let mut discarded;
+        if let Some(reason) = self.is_past_limit(base.references.has_shared()) {
+            self.around.counters.uninspected_total.increment(reason);
+            return true;
+        }
         let (mut asking, mut base, mut own) = (asking, base, own);
-        let nothing_live = base.window.is_empty() && own.window.is_empty() && base.references.is_empty();
+        let executed = base.window.is_none_or(Window::is_empty);
+        let nothing_live = executed && own.window.is_empty() && base.references.is_empty();
         if planned.plan.keys.is_empty() && nothing_live {
             // The table only refers to others, and there is nothing to refer to.
             return true;
@@ -199,7 +229,8 @@ impl Session {
             self.around.counters.uninspected_total.increment(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
             asking.ignores_keys = *conflict == Conflict::Nothing;
-            (base.window, own) = (&nothing, &mut discarded);
+            discarded = Own::default();
+            (base.window, own) = (None, &mut discarded);
         }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
@@ -226,7 +257,12 @@ impl Session {
     }
 
     /// The plan for an INSERT; `None` if the table has no key to protect, and refers to none.
-    fn planned(&self, insert: &Insert, text: &[u8], options: Options) -> Result<Option<Arc<Planned>>, &'static str> {
+    fn planned(
+        &self,
+        insert: &Insert,
+        text: &[u8],
+        options: Options,
+    ) -> Result<Option<Arc<Planned>>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Err("table not in the catalog yet"),
@@ -249,18 +285,26 @@ impl Session {
         identity_ignored: bool,
     ) -> Result<Option<Planned>, &'static str> {
         let policy = self.policy.table(&table.display).clone();
-        if policy.protect == Protect::Never {
-            return Err("not protected by configuration");
-        }
         let parents = |id| self.catalog.as_ref().and_then(|catalog| catalog.table(id));
-        let plan = Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        let mut plan =
+            Plan::new(table, columns, width, identity_ignored, &parents).map_err(|_| "unknown column")?;
+        let switched_off = policy.protect == Protect::Never && !plan.keys.is_empty();
+        if switched_off {
+            // References are followed all the same: the parents' keys are not this table's.
+            plan.keys.clear();
+        }
         if plan.keys.is_empty() && plan.references.is_empty() {
-            return Ok(None);
+            return if switched_off { Err("not protected by configuration") } else { Ok(None) };
         }
         let volatile = plan
             .inputs
             .iter()
-            .map(|&column| table.columns.get(column).is_some_and(|column| policy.is_volatile(&column.name) || column.identity))
+            .map(|&column| {
+                table
+                    .columns
+                    .get(column)
+                    .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
+            })
             .collect();
         Ok(Some(Planned { plan, policy, volatile }))
     }
@@ -286,7 +330,7 @@ impl Session {
         let suspended = self.suspended().or(suspended);
         let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
-        let base = Base { window: &window, references: &references };
+        let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();
         let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
@@ -296,16 +340,6 @@ impl Session {
         }
         self.window = window;
         self.references = references;
-    }
-
-    /// Past the limit nothing is rekeyed for the rest of the transaction, and nothing is remembered.
-    pub(super) fn check_limit(&mut self, outcome: &mut Outcome) {
-        let bytes = (self.window.len() as u64).saturating_mul(BYTES_PER_KEY as u64);
-        if bytes > self.around.limits.transaction_key_bytes && !self.over_limit {
-            self.over_limit = true;
-            self.window.clear();
-            outcome.note = Some("max_transaction_key_bytes reached: nothing more is rekeyed in this transaction");
-        }
     }
 }
 
@@ -386,7 +420,9 @@ impl RowsSeen<'_> {
         let plan = &self.planned.plan;
         if let (Action::Rekeyed | Action::Followed, Some(new)) = (twin.action, twin.new) {
             for &input in std::iter::once(&twin.input).chain(&twin.follows) {
-                self.outcome.edits.extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
+                self.outcome
+                    .edits
+                    .extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
         if let (true, Some(new)) = (self.restores(twin), twin.new) {
@@ -415,7 +451,8 @@ impl RowsSeen<'_> {
 /// What the rows of a statement are compared with: what has been executed before it.
 #[derive(Clone, Copy)]
 pub(super) struct Base<'a> {
-    pub window: &'a Window,
+    /// Absent where the rows claim their keys in it at once.
+    pub window: Option<&'a Window>,
     pub references: &'a References,
 }
 
@@ -433,8 +470,6 @@ impl Own {
     }
 }
 
-const READ_SHARED: &str = "a SELECT names a key that two rows were sent with: it reads the first";
-
 /// Whether rows that a key in the text names may be changed. What an INSERT inserts is looked at row by row.
 fn may_change_by_key(statement: &Statement) -> bool {
     match statement {
@@ -445,7 +480,9 @@ fn may_change_by_key(statement: &Statement) -> bool {
         | Statement::Opaque
         | Statement::Unknown
         | Statement::Execute { .. } => true,
-        Statement::Insert(inserts) => inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_))),
+        Statement::Insert(inserts) => {
+            inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_)))
+        }
         _ => false,
     }
 }

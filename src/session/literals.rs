@@ -32,7 +32,24 @@ impl Default for Literals {
 
 /// Client-only encodings in which a byte of a longer character may look like ASCII (Postgres manual,
 /// Character Set Support).
-const UNSAFE_ENCODINGS: &[&str] = &["sjis", "shiftjis2004", "big5", "gbk", "gb18030", "uhc", "johab", "mskanji", "win932", "win936", "win949", "win950", "windows932", "windows936", "windows949", "windows950"];
+const UNSAFE_ENCODINGS: &[&str] = &[
+    "sjis",
+    "shiftjis2004",
+    "big5",
+    "gbk",
+    "gb18030",
+    "uhc",
+    "johab",
+    "mskanji",
+    "win932",
+    "win936",
+    "win949",
+    "win950",
+    "windows932",
+    "windows936",
+    "windows949",
+    "windows950",
+];
 
 impl Literals {
     /// Why literals cannot be inspected now.
@@ -100,7 +117,9 @@ impl Literals {
         self.rules.commit();
         let after = *self.rules.current();
         self.rules.learn(Rules {
-            standard_strings: after.standard_strings.filter(|_| after.standard_strings == before.standard_strings),
+            standard_strings: after
+                .standard_strings
+                .filter(|_| after.standard_strings == before.standard_strings),
             ascii_safe: after.ascii_safe.filter(|_| after.ascii_safe == before.ascii_safe),
         });
     }
@@ -109,7 +128,9 @@ impl Literals {
     pub fn report(&mut self, name: &[u8], value: &[u8]) {
         match name {
             b"standard_conforming_strings" => self.reported.standard_strings = Some(value == b"on"),
-            b"client_encoding" => self.reported.ascii_safe = Some(is_safe_encoding(&String::from_utf8_lossy(value))),
+            b"client_encoding" => {
+                self.reported.ascii_safe = Some(is_safe_encoding(&String::from_utf8_lossy(value)))
+            }
             _ => {}
         }
     }
@@ -136,7 +157,8 @@ fn boolean(value: &str) -> Option<bool> {
 }
 
 fn is_safe_encoding(name: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|sign| sign.to_ascii_lowercase()).collect();
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|sign| sign.to_ascii_lowercase()).collect();
     !UNSAFE_ENCODINGS.contains(&plain.as_str())
 }
 

@@ -10,6 +10,7 @@ mod execute;
 mod extended;
 mod fates;
 mod inspect;
+mod limits;
 mod literals;
 mod names;
 mod pipeline;
@@ -25,6 +26,7 @@ mod transaction;
 pub use ask::{Answer, Ask};
 pub use copy::CopyOutcome;
 pub use fates::Fate;
+pub use limits::{Limit, Note};
 pub use replies::Disposition;
 
 use crate::carrier::Field;
@@ -32,11 +34,12 @@ use crate::catalog::Catalog;
 use crate::catalog::model::Table;
 use crate::key;
 use crate::live::counters::Counters;
+use crate::live::held::Held;
 use crate::rekey::fresh::Entropy;
 use crate::rekey::judge::{Scratch, Twin};
-use crate::rekey::rows::Place;
 use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
 use crate::rekey::references::References;
+use crate::rekey::rows::Place;
 use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
@@ -44,7 +47,7 @@ use crate::wire::tag::frontend;
 use fates::Fates;
 use literals::Literals;
 use names::Names;
-use pipeline::{Due, Effects, Pipeline, Request};
+use pipeline::{Due, Effects, More, Pipeline, Request};
 use prepared::{Portals, Prepared};
 use refusal::Refusal;
 use restore::Restore;
@@ -58,6 +61,8 @@ use transaction::Transaction;
 pub struct Surroundings {
     pub policies: Arc<Policies>,
     pub limits: Limits,
+    /// Tells these policies and limits from those before and after them.
+    pub rules_version: u64,
     pub counters: Arc<Counters>,
     /// Secret of the process, for hashes of tuples and rows.
     pub seed: u64,
@@ -155,7 +160,7 @@ pub struct Outcome {
     /// The message is not to be run: the server is to say why.
     refusal: Option<Refusal>,
     /// Something the journal should say of the whole session.
-    pub note: Option<&'static str>,
+    pub note: Option<Note>,
 }
 
 impl Outcome {
@@ -180,6 +185,7 @@ pub struct Session {
     around: Surroundings,
     user: String,
     database: String,
+    application: String,
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
@@ -197,6 +203,7 @@ pub struct Session {
     references: References,
     /// The keys of this transaction went past a limit.
     over_limit: bool,
+    held: Held,
     fates: Fates,
     pipeline: Pipeline,
     statements: Names<Arc<Prepared>>,
@@ -246,7 +253,8 @@ impl Session {
     /// A session that has just logged in, outside a transaction, with nothing outstanding.
     #[must_use]
     pub fn new(parameters: &Parameters, around: Surroundings, entropy: Box<dyn Entropy + Send>) -> Self {
-        let policy = around.policies.for_session(&parameters.user, &parameters.database, &parameters.application);
+        let policy =
+            around.policies.for_session(&parameters.user, &parameters.database, &parameters.application);
         let asked = parameters.mode.as_deref().and_then(|mode| mode.parse().ok());
         let mut transaction = Transaction::default();
         transaction.ready(false);
@@ -254,6 +262,8 @@ impl Session {
             policy: Arc::new(policy),
             user: parameters.user.clone(),
             database: parameters.database.clone(),
+            application: parameters.application.clone(),
+            held: Held::new(Arc::clone(&around.counters)),
             around,
             catalog: None,
             schema: Schema::default(),
@@ -285,6 +295,25 @@ impl Session {
         }
     }
 
+    /// Version of the rules that the session follows.
+    #[must_use]
+    pub fn rules_version(&self) -> u64 {
+        self.around.rules_version
+    }
+
+    /// Follows other rules from now on. Only to be called while [`Self::is_idle`].
+    pub fn adopt(&mut self, around: Surroundings) {
+        self.around = around;
+        self.choose_policy();
+    }
+
+    /// Resolves the rules for this session.
+    fn choose_policy(&mut self) {
+        let policy = self.around.policies.for_session(&self.user, &self.database, &self.application);
+        self.policy = Arc::new(policy);
+        self.epoch += 1;
+    }
+
     /// How a message with this tag and body length (in bytes) is to be handed in.
     #[must_use]
     pub fn wants(&self, tag: u8, body: usize) -> Want {
@@ -294,7 +323,11 @@ impl Session {
                 if body as u64 > self.around.limits.statement_bytes { Want::TooLarge } else { Want::Whole }
             }
             frontend::EXECUTE | frontend::CLOSE | frontend::DESCRIBE => {
-                if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
+                if body > MAX_SMALL_BODY {
+                    Want::TooLarge
+                } else {
+                    Want::Whole
+                }
             }
             frontend::SYNC | frontend::COPY_DONE | frontend::COPY_FAIL | frontend::FUNCTION_CALL => {
                 if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
@@ -326,6 +359,7 @@ impl Session {
             }
             _ => {}
         }
+        outcome.note = outcome.note.or(self.account());
     }
 
     /// A message of a wanted tag that is too large to be held passes by: anything may have happened in it.
@@ -393,7 +427,12 @@ impl Session {
     }
 
     fn due_with(&mut self, request: Request, effects: Effects, restores: Vec<Restore>) {
-        let due = Due { request, message: self.message, facts: self.fates.recorded(), restores, effects };
+        let due = Due {
+            request,
+            message: self.message,
+            facts: self.fates.recorded(),
+            more: More::new(effects, restores),
+        };
         self.pipeline.push(due);
     }
 

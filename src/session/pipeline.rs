@@ -11,10 +11,33 @@ pub struct Due {
     pub message: u64,
     /// Facts (twins) recorded when the message had been handled: see `fates`.
     pub facts: u64,
+    /// What few messages have.
+    pub more: Option<Box<More>>,
+}
+
+/// What the completion of a message means, if it means anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct More {
     /// Keys to put back into the rows that it returns.
     pub restores: Vec<Restore>,
     /// What its completion means for the transaction, one entry a statement (a Query may hold many).
     pub effects: Effects,
+}
+
+impl More {
+    /// `None` if there is nothing to keep.
+    #[must_use]
+    pub fn new(effects: Effects, restores: Vec<Restore>) -> Option<Box<Self>> {
+        let nothing = restores.is_empty() && effects.iter().all(|(effect, _)| *effect == Effect::None);
+        (!nothing).then(|| Box::new(Self { restores, effects }))
+    }
+}
+
+impl Due {
+    /// What the completion of a statement means, if it means anything, and the facts recorded up to then.
+    fn effect(&self, statement: usize) -> Option<(Effect, u64)> {
+        self.more.as_ref()?.effects.get(statement).copied()
+    }
 }
 
 /// What kind of message, as far as its replies go.
@@ -44,7 +67,10 @@ pub enum Effect {
     Commit,
     Rollback,
     /// ROLLBACK TO: facts from this ordinal on are gone. `blind`: unless something failed before it.
-    RollbackTo { from: u64, blind: bool },
+    RollbackTo {
+        from: u64,
+        blind: bool,
+    },
     PrepareTransaction,
 }
 
@@ -80,7 +106,9 @@ impl Pipeline {
     /// its current group.
     #[must_use]
     pub fn earlier_group_is_due(&self) -> bool {
-        self.due.iter().any(|due| matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall))
+        self.due
+            .iter()
+            .any(|due| matches!(due.request, Request::Sync | Request::Query | Request::FunctionCall))
     }
 
     /// A message was sent.
@@ -139,12 +167,12 @@ impl Pipeline {
         self.drop_copy_ends();
         let front = self.due.front()?;
         if front.request == Request::Query {
-            let effect = front.effects.get(self.completed).copied();
+            let effect = front.effect(self.completed);
             self.completed += 1;
             return Some(effect.unwrap_or((Effect::None, front.facts)));
         }
         let due = self.answered()?;
-        Some((due.effects.first().map_or(Effect::None, |(effect, _)| *effect), due.facts))
+        Some((due.effect(0).map_or(Effect::None, |(effect, _)| effect), due.facts))
     }
 
     /// An error: gives the range of messages that the server skips because of it, if there are any.
@@ -187,7 +215,11 @@ impl Pipeline {
     /// Keys to put back into rows that the server returns now.
     #[must_use]
     pub fn restores(&self) -> &[Restore] {
-        self.due.front().map(|due| due.restores.as_slice()).unwrap_or_default()
+        self.due
+            .front()
+            .and_then(|due| due.more.as_ref())
+            .map(|more| more.restores.as_slice())
+            .unwrap_or_default()
     }
 
     /// What the next reply answers is a Describe.
@@ -199,8 +231,9 @@ impl Pipeline {
     /// Whether a COMMIT, or PREPARE TRANSACTION, is among the unanswered.
     #[must_use]
     pub fn commit_is_due(&self) -> bool {
-        let commits = |(effect, _): &(Effect, u64)| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
-        self.due.iter().any(|due| due.effects.iter().any(commits))
+        let commits =
+            |(effect, _): &(Effect, u64)| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
+        self.due.iter().filter_map(|due| due.more.as_ref()).any(|more| more.effects.iter().any(commits))
     }
 
     fn drop_copy_ends(&mut self) {
@@ -215,14 +248,15 @@ mod tests {
     fn pipeline(requests: &[Request]) -> Pipeline {
         let mut pipeline = Pipeline::default();
         for (message, &request) in requests.iter().enumerate() {
-            pipeline.push(Due { request, message: message as u64, facts: 0, restores: Vec::new(), effects: Effects::new() });
+            pipeline.push(Due { request, message: message as u64, facts: 0, more: None });
         }
         pipeline
     }
 
     #[test]
     fn an_error_skips_to_the_next_sync() {
-        let mut pipeline = pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync, Request::Query]);
+        let mut pipeline =
+            pipeline(&[Request::Parse, Request::Bind, Request::Execute, Request::Sync, Request::Query]);
         pipeline.answered();
         assert_eq!(pipeline.failed(), Some(1..=2));
         assert_eq!(pipeline.ready().map(|due| due.message), Some(3));
@@ -235,8 +269,8 @@ mod tests {
         let mut pipeline = pipeline(&[Request::Parse]);
         assert_eq!(pipeline.failed(), Some(0..=0));
         assert!(pipeline.is_skipping() && !pipeline.is_empty());
-        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Bind, message: 1, facts: 0, more: None });
+        pipeline.push(Due { request: Request::Sync, message: 2, facts: 0, more: None });
         assert_eq!(pipeline.ready().map(|due| due.message), Some(2));
         assert!(pipeline.is_empty());
     }
@@ -247,9 +281,9 @@ mod tests {
         pipeline.answered();
         pipeline.answered();
         pipeline.copy_in();
-        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, restores: Vec::new(), effects: Effects::new() });
-        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, restores: Vec::new(), effects: Effects::new() });
+        pipeline.push(Due { request: Request::Sync, message: 4, facts: 0, more: None });
+        pipeline.push(Due { request: Request::CopyEnd, message: 5, facts: 0, more: None });
+        pipeline.push(Due { request: Request::Sync, message: 6, facts: 0, more: None });
         pipeline.completed();
         assert_eq!(pipeline.ready().map(|due| due.message), Some(6));
         assert!(pipeline.is_empty());
@@ -268,7 +302,12 @@ mod tests {
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
         let effects = Effects::from_slice(&[(Effect::None, 1), (Effect::Commit, 3)]);
-        pipeline.push(Due { request: Request::Query, message: 0, facts: 3, restores: Vec::new(), effects });
+        pipeline.push(Due {
+            request: Request::Query,
+            message: 0,
+            facts: 3,
+            more: More::new(effects, Vec::new()),
+        });
         assert_eq!(pipeline.completed(), Some((Effect::None, 1)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());

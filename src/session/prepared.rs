@@ -6,14 +6,14 @@ use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
-use crate::sql::insert::{Array, CellKind, Document, Insert, Output, RowScanner, Source};
+use crate::sql::insert::{Array, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A statement that was parsed: its facts, and its text where that is still needed.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Prepared {
     pub options: Options,
     /// Declared parameter types.
     pub types: Vec<u32>,
+    /// The cells of the only row of the only INSERT, if it is a VALUES.
+    pub only_row: Option<Box<[Cell]>>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
     /// Names in the text that may stand for something that does anything.
@@ -44,16 +46,24 @@ impl Prepared {
     /// Reads the facts of one statement in `text`. `mentions` are the names in it that may stand for something
     /// that does anything.
     #[must_use]
-    pub fn new(text: &[u8], range: Range<usize>, options: Options, types: Vec<u32>, mentions: Vec<Name>) -> Self {
+    pub fn new(
+        text: &[u8],
+        range: Range<usize>,
+        options: Options,
+        types: Vec<u32>,
+        mentions: Vec<Name>,
+    ) -> Self {
         let mut statement = statement::classify(text, range.clone(), options);
         if let Statement::Explain { analyze, body } = &statement {
             // EXPLAIN ANALYZE runs what it explains.
-            statement = if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
+            statement =
+                if *analyze { statement::classify(text, body.clone(), options) } else { Statement::Harmless };
         }
         let mut prepared = Self {
             text: Box::default(),
             options,
             types,
+            only_row: None,
             shared: Vec::new(),
             mentions,
             plans: Mutex::default(),
@@ -62,6 +72,7 @@ impl Prepared {
         };
         if let Some(inserts) = prepared.statement.inserts() {
             prepared.shared = shared_parameters(text, range, options, inserts);
+            prepared.only_row = only_row(text, options, inserts);
             prepared.text = text.into();
         } else if key::find_all(text).next().is_some() {
             prepared.text = text.into();
@@ -77,6 +88,7 @@ impl Prepared {
             text: Box::default(),
             options: Options { standard_conforming_strings: true },
             types: Vec::new(),
+            only_row: None,
             shared: Vec::new(),
             mentions: Vec::new(),
             plans: Mutex::default(),
@@ -113,6 +125,14 @@ impl Prepared {
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
         self.mentions.iter().any(|name| is_opaque(catalog, name))
     }
+}
+
+fn only_row(text: &[u8], options: Options, inserts: &[Insert]) -> Option<Box<[Cell]>> {
+    let [Insert { source: Source::Values { rows }, .. }] = inserts else { return None };
+    let mut scanner = RowScanner::new(text, rows.clone(), options);
+    let (mut cells, mut more) = (Vec::new(), Vec::new());
+    scanner.next_row(&mut cells)?;
+    scanner.next_row(&mut more).is_none().then(|| cells.into())
 }
 
 /// A parameter may be given another value only if it feeds one row and nothing else.
@@ -157,7 +177,9 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
             Source::Unnest { arrays, outputs } => {
                 row += 1;
                 for (index, array) in arrays.iter().enumerate() {
-                    let used = outputs.iter().any(|output| matches!(output, Output::Column { index: at, .. } if *at == index));
+                    let used = outputs
+                        .iter()
+                        .any(|output| matches!(output, Output::Column { index: at, .. } if *at == index));
                     if let (Array::Param(number), true) = (array, used) {
                         note(*number, row);
                     }
@@ -170,12 +192,17 @@ fn shared_parameters(text: &[u8], range: Range<usize>, options: Options, inserts
             Source::DefaultValues | Source::Json { .. } | Source::Uninspected(_) => row += 1,
         }
     }
-    let mut shared: Vec<u16> = uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
+    let mut shared: Vec<u16> =
+        uses.iter().filter(|(_, seen)| seen.several).map(|(&number, _)| number).collect();
     let mut total: HashMap<u16, usize> = HashMap::new();
     for (number, _) in calls::parameter_uses(text, range, options) {
         *total.entry(number).or_default() += 1;
     }
-    shared.extend(uses.iter().filter(|(number, seen)| total.get(*number) != Some(&seen.count)).map(|(&number, _)| number));
+    shared.extend(
+        uses.iter()
+            .filter(|(number, seen)| total.get(*number) != Some(&seen.count))
+            .map(|(&number, _)| number),
+    );
     shared.sort_unstable();
     shared.dedup();
     shared
@@ -257,6 +284,19 @@ impl Portals {
     pub fn clear(&mut self) {
         self.close(b"");
         self.named.clear();
+    }
+
+    /// Keys that rows claim once they are executed.
+    #[must_use]
+    pub fn claimed_keys(&self) -> usize {
+        let named = self.named.values().map(|portal| portal.claims.window.len());
+        self.unnamed.claims.window.len() + named.sum::<usize>()
+    }
+
+    /// Forgets the keys that rows claim, but not to which rows references belong.
+    pub fn forget_keys(&mut self) {
+        self.unnamed.claims.window.clear();
+        self.named.values_mut().for_each(|portal| portal.claims.window.clear());
     }
 
     pub fn forget_claims(&mut self) {

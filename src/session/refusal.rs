@@ -25,7 +25,10 @@ impl Refusal {
         key::overwrite(&mut spelled, old);
         let spelled = String::from_utf8_lossy(&spelled);
         Self {
-            message: format!("untwin: ambiguous key {spelled}: {what} may mean either of two rows of {}", parent.display),
+            message: format!(
+                "untwin: ambiguous key {spelled}: {what} may mean either of two rows of {}",
+                parent.display
+            ),
             detail: format!(
                 "This transaction sent the key for row {} of statement {} and again for row {} of statement {}, \
                  which was given a key of its own.",

@@ -1,12 +1,11 @@
 //! The server's side of the conversation: what its replies say of the messages before them.
 
+use super::Session;
 use super::ask::Answer;
 use super::pipeline::Request;
-use super::Session;
 use crate::wire::message;
 use crate::wire::tag::backend;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 /// What becomes of a message from the server.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +50,9 @@ impl Session {
             return self.own_reply(tag, body).map_or(Disposition::Swallow, Disposition::Answered);
         }
         match tag {
-            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE => return self.answered(),
+            backend::PARSE_COMPLETE | backend::BIND_COMPLETE | backend::CLOSE_COMPLETE => {
+                return self.answered();
+            }
             backend::ROW_DESCRIPTION | backend::NO_DATA if self.pipeline.front_is_describe() => {
                 self.pipeline.answered();
             }
@@ -130,15 +131,15 @@ impl Session {
         }
         self.failed_block = status == Some(b'E');
         self.literals.settle(!idle);
+        self.held.set(self.key_bytes());
     }
 
     fn parameter(&mut self, body: &[u8]) {
         let Some((name, value)) = message::parameter_status(body) else { return };
         match name {
             b"application_name" => {
-                let application = String::from_utf8_lossy(value);
-                self.epoch += 1;
-                self.policy = Arc::new(self.around.policies.for_session(&self.user, &self.database, &application));
+                self.application = String::from_utf8_lossy(value).into_owned();
+                self.choose_policy();
             }
             _ => self.literals.report(name, value),
         }

@@ -21,7 +21,8 @@ impl Restore {
                 bytes.copy_from_slice(&self.old.to_be_bytes());
             }
         }
-        let spelled: Vec<_> = key::spellings(row).filter(|(_, value)| *value == self.new).map(|(range, _)| range).collect();
+        let spelled: Vec<_> =
+            key::spellings(row).filter(|(_, value)| *value == self.new).map(|(range, _)| range).collect();
         for range in spelled {
             if let Some(bytes) = row.get_mut(range) {
                 key::overwrite(bytes, self.old);

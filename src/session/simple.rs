@@ -77,10 +77,19 @@ impl Session {
     }
 
     /// Runs one statement of the text. `last` says that no other follows it in the message.
-    fn run_text(&mut self, statement: &Statement, text: &[u8], range: Range<usize>, last: bool, outcome: &mut Outcome) -> Effect {
-        let supply = Supply { text, options: self.options(), text_fixed: None, bound: None };
+    fn run_text(
+        &mut self,
+        statement: &Statement,
+        text: &[u8],
+        range: Range<usize>,
+        last: bool,
+        outcome: &mut Outcome,
+    ) -> Effect {
+        let supply = Supply { text, options: self.options(), only_row: None, text_fixed: None, bound: None };
         match statement {
-            Statement::Execute { name, arguments } => self.execute_prepared(name, arguments, text, range, outcome),
+            Statement::Execute { name, arguments } => {
+                self.execute_prepared(name, arguments, text, range, outcome)
+            }
             Statement::Explain { analyze: true, body } => {
                 let inner = statement::classify(text, body.clone(), supply.options);
                 self.run_text(&inner, text, body.clone(), last, outcome)
@@ -95,7 +104,12 @@ impl Session {
                 if self.failed_block {
                     return Effect::None;
                 }
-                self.begin_copy(copy, ordinal, CopyOpen::ByQuery, if last { None } else { Some("statements behind a COPY in one Query") });
+                self.begin_copy(
+                    copy,
+                    ordinal,
+                    CopyOpen::ByQuery,
+                    if last { None } else { Some("statements behind a COPY in one Query") },
+                );
                 Effect::None
             }
             _ if statement.inserts().is_some() => {
@@ -114,7 +128,8 @@ impl Session {
                 }
             }
             _ => {
-                let ordinal = if matches!(statement, Statement::Begin) { 0 } else { self.statement_boundary() };
+                let ordinal =
+                    if matches!(statement, Statement::Begin) { 0 } else { self.statement_boundary() };
                 self.after(statement, text, range, ordinal)
             }
         }

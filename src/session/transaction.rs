@@ -201,7 +201,10 @@ mod tests {
     #[test]
     fn an_implicit_transaction_ends_with_its_group() {
         let mut transaction = fresh();
-        assert_eq!((transaction.execute(), transaction.execute(), transaction.block()), (1, 2, Block::Implicit));
+        assert_eq!(
+            (transaction.execute(), transaction.execute(), transaction.block()),
+            (1, 2, Block::Implicit)
+        );
         assert!(transaction.end_group());
         assert_eq!((transaction.block(), transaction.execute()), (Block::Idle, 1));
     }

@@ -44,9 +44,7 @@ fn array_leaf(cursor: &mut Cursor<'_>) -> Option<Array> {
     }
     match cursor.advance()?.kind {
         Kind::Param(number) => Some(Array::Param(number)),
-        Kind::String(literal) if is_raw(cursor, literal) => {
-            Some(Array::Literal(literal.start..literal.end))
-        }
+        Kind::String(literal) if is_raw(cursor, literal) => Some(Array::Literal(literal.start..literal.end)),
         Kind::String(_) => Some(Array::Other),
         _ => None,
     }
@@ -56,9 +54,7 @@ fn array_leaf(cursor: &mut Cursor<'_>) -> Option<Array> {
 /// so that structure and keys stand as they are.
 fn is_raw(cursor: &Cursor<'_>, literal: Literal) -> bool {
     match literal.style {
-        Style::Plain => {
-            !literal.escaped || has_pairs_only(cursor.text().get(literal.start..literal.end))
-        }
+        Style::Plain => !literal.escaped || has_pairs_only(cursor.text().get(literal.start..literal.end)),
         Style::Dollar | Style::Escape => !literal.escaped,
         _ => false,
     }
@@ -100,9 +96,7 @@ fn with_casts(array: Array, casts: &Types) -> (Array, bool) {
     let array = match array {
         Array::Elements(mut cells) if casts.iter().all(|step| step.array) => {
             for cell in &mut cells {
-                cell.cast = casts
-                    .iter()
-                    .fold(cell.cast, |cast, step| types::then(cast, step.base));
+                cell.cast = casts.iter().fold(cell.cast, |cast, step| types::then(cast, step.base));
             }
             Array::Elements(cells)
         }

@@ -36,18 +36,13 @@ pub(super) fn is(byte: u8, class: u8) -> bool {
 /// Position of the first byte from `at` on that is not of the class.
 pub(super) fn skip(text: &[u8], at: usize, class: u8) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    at + rest
-        .iter()
-        .position(|&byte| !is(byte, class))
-        .unwrap_or(rest.len())
+    at + rest.iter().position(|&byte| !is(byte, class)).unwrap_or(rest.len())
 }
 
 /// The number of a parameter, if the protocol can carry it.
 pub(super) fn parameter(digits: &[u8]) -> Option<u16> {
     let number = digits.iter().try_fold(0u16, |number, &digit| {
-        number
-            .checked_mul(10)?
-            .checked_add(u16::from(digit.checked_sub(b'0')?))
+        number.checked_mul(10)?.checked_add(u16::from(digit.checked_sub(b'0')?))
     })?;
     (number > 0).then_some(number)
 }
@@ -98,12 +93,7 @@ pub(super) fn string_end(
     let (mut at, mut escaped) = (start, false);
     loop {
         let rest = text.get(at..)?;
-        let hit = at
-            + if backslashes {
-                memchr2(b'\'', b'\\', rest)
-            } else {
-                memchr(b'\'', rest)
-            }?;
+        let hit = at + if backslashes { memchr2(b'\'', b'\\', rest) } else { memchr(b'\'', rest) }?;
         let next = text.get(hit + 1);
         if text.get(hit) == Some(&b'\\') || doubling && next == Some(&b'\'') {
             at = hit + 2;

@@ -63,18 +63,14 @@ mod tests {
         for (text, expected) in [
             ("select 1", ""),
             ("select F(1), s.g (2), \"H\"\"i\" /* c */ (3)", "f s.g H\"i"),
-            (
-                "insert into s.t (a) values ($1, lower(b))",
-                "s.t values lower",
-            ),
+            ("insert into s.t (a) values ($1, lower(b))", "s.t values lower"),
             ("select 'f(1)', $$ g(1) $$ -- h(1)", ""),
             ("select db.s.f(1), x.y, u&\"\\0066\"(1)", "s.f \u{fffd}"),
             ("a . b(c.d(e))", "a.b c.d"),
             ("f(", "f"),
         ] {
-            let found = calls(text.as_bytes(), 0..text.len(), Options::default()).map(|name| {
-                name.schema.map(|schema| schema + ".").unwrap_or_default() + &name.name
-            });
+            let found = calls(text.as_bytes(), 0..text.len(), Options::default())
+                .map(|name| name.schema.map(|schema| schema + ".").unwrap_or_default() + &name.name);
             assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{text}");
         }
     }

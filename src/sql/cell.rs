@@ -21,11 +21,7 @@ pub(super) fn cell(cursor: &mut Cursor<'_>) -> Option<Cell> {
         return Some(value);
     }
     let range = cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
-    (!range.is_empty()).then(|| Cell {
-        kind: CellKind::Other,
-        range,
-        cast: types::cast(&[]),
-    })
+    (!range.is_empty()).then(|| Cell { kind: CellKind::Other, range, cast: types::cast(&[]) })
 }
 
 fn ends_cell(cursor: &Cursor<'_>) -> bool {
@@ -41,28 +37,16 @@ pub(super) fn value(cursor: &mut Cursor<'_>) -> Option<Cell> {
     if cursor.is("default") {
         cursor.advance();
         let range = start..cursor.last_end();
-        return Some(Cell {
-            kind: CellKind::Default,
-            range,
-            cast: types::cast(&[]),
-        });
+        return Some(Cell { kind: CellKind::Default, range, cast: types::cast(&[]) });
     }
     let ((kind, inner, own), outer) = wrapped(cursor, 0, &mut leaf)?;
     let casts: Types = own.into_iter().chain(outer).collect();
     let range = inner.unwrap_or(start..cursor.last_end());
-    Some(Cell {
-        kind,
-        range,
-        cast: types::cast(&casts),
-    })
+    Some(Cell { kind, range, cast: types::cast(&casts) })
 }
 
 /// What `leaf` reads, with parentheses, `CAST(… AS …)` and `::` around it; the casts innermost first.
-pub(super) fn wrapped<'a, T, F>(
-    cursor: &mut Cursor<'a>,
-    depth: usize,
-    leaf: &mut F,
-) -> Option<(T, Types)>
+pub(super) fn wrapped<'a, T, F>(cursor: &mut Cursor<'a>, depth: usize, leaf: &mut F) -> Option<(T, Types)>
 where
     F: FnMut(&mut Cursor<'a>) -> Option<T>,
 {
@@ -120,14 +104,10 @@ fn leaf(cursor: &mut Cursor<'_>) -> Option<Leaf> {
         }
         Kind::Symbol(b'+' | b'-') => {
             cursor.advance();
-            cursor
-                .accept_kind(Kind::Number)
-                .then_some((CellKind::Number, None, None))
+            cursor.accept_kind(Kind::Number).then_some((CellKind::Number, None, None))
         }
         Kind::Word if cursor.accept("null") => Some((CellKind::Null, None, None)),
-        Kind::Word if cursor.accept("true") || cursor.accept("false") => {
-            Some((CellKind::Bool, None, None))
-        }
+        Kind::Word if cursor.accept("true") || cursor.accept("false") => Some((CellKind::Bool, None, None)),
         Kind::Word | Kind::Quoted { .. } => {
             // A call. (A type with a length before a literal looks alike, and nobody writes it.)
             if cursor.peek_second()?.kind == Kind::Symbol(b'(') {

@@ -15,17 +15,12 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Option<Statement> {
         return of_query(cursor);
     }
     let second = cursor.peek_second();
-    let binary =
-        cursor.is("binary") && !cursor.token_is(second, "from") && !cursor.token_is(second, "to");
+    let binary = cursor.is("binary") && !cursor.token_is(second, "from") && !cursor.token_is(second, "to");
     if binary {
         cursor.advance();
     }
     let table = cursor.name()?;
-    let columns = if cursor.is_symbol(b'(') {
-        Some(cursor.ident_list()?)
-    } else {
-        None
-    };
+    let columns = if cursor.is_symbol(b'(') { Some(cursor.ident_list()?) } else { None };
     if cursor.accept("to") {
         return Some(Statement::CopyOther { into: None });
     }
@@ -36,20 +31,12 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if !cursor.accept("stdin") && !cursor.accept("stdout") {
         return Some(Statement::CopyOther { into: Some(table) });
     }
-    let mut options = Options {
-        binary,
-        ..Options::default()
-    };
+    let mut options = Options { binary, ..Options::default() };
     let (format, obstacle) = match options.read(cursor) {
         Ok(()) => (options.format(), options.obstacle),
         Err(obstacle) => (options.format(), Some(obstacle)),
     };
-    Some(Statement::CopyIn(CopyIn {
-        table,
-        columns,
-        format,
-        obstacle,
-    }))
+    Some(Statement::CopyIn(CopyIn { table, columns, format, obstacle }))
 }
 
 /// `COPY (query) TO …`; the query may modify data, and then is not understood.
@@ -92,12 +79,7 @@ impl Options {
         let (header, default) = (self.header, self.default.take());
         if !self.csv {
             let null = self.null.take().unwrap_or_else(|| br"\N".to_vec());
-            return CopyFormat::Text {
-                delimiter: self.delimiter.unwrap_or(b'\t'),
-                null,
-                header,
-                default,
-            };
+            return CopyFormat::Text { delimiter: self.delimiter.unwrap_or(b'\t'), null, header, default };
         }
         let quote = self.quote.unwrap_or(b'"');
         CopyFormat::Csv {
@@ -130,11 +112,7 @@ impl Options {
         if cursor.is("where") {
             return Err("WHERE");
         }
-        if cursor.at_end() {
-            Ok(())
-        } else {
-            Err("option")
-        }
+        if cursor.at_end() { Ok(()) } else { Err("option") }
     }
 
     /// `name [value], … )`
@@ -276,22 +254,10 @@ fn force_list(cursor: &mut Cursor<'_>) -> Result<ForceColumns, Obstacle> {
 /// compared as Postgres does: letters and digits only.
 fn check_encoding(name: &str) -> Result<(), Obstacle> {
     const SAFE: [&str; 6] = ["utf8", "unicode", "sqlascii", "win", "alt", "muleinternal"];
-    const FAMILIES: [&str; 7] = [
-        "latin",
-        "iso8859",
-        "win125",
-        "windows125",
-        "koi8",
-        "euc",
-        "win866",
-    ];
-    let name: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect::<String>()
-        .to_ascii_lowercase();
-    let safe =
-        SAFE.contains(&name.as_str()) || FAMILIES.iter().any(|family| name.starts_with(family));
+    const FAMILIES: [&str; 7] = ["latin", "iso8859", "win125", "windows125", "koi8", "euc", "win866"];
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let safe = SAFE.contains(&name.as_str()) || FAMILIES.iter().any(|family| name.starts_with(family));
     if safe { Ok(()) } else { Err("ENCODING") }
 }
 

@@ -21,14 +21,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
         let lexer = Lexer::new(text, range.clone(), options);
-        let mut cursor = Self {
-            text,
-            lexer,
-            next: None,
-            last_end: range.start,
-            more_at: 0,
-            options,
-        };
+        let mut cursor = Self { text, lexer, next: None, last_end: range.start, more_at: 0, options };
         cursor.fetch();
         cursor
     }
@@ -42,11 +35,7 @@ impl<'a> Cursor<'a> {
         if token.start < self.more_at {
             return;
         }
-        match self
-            .lexer
-            .clone()
-            .find(|token| token.kind != Kind::Symbol(b';'))
-        {
+        match self.lexer.clone().find(|token| token.kind != Kind::Symbol(b';')) {
             Some(more) => self.more_at = more.start,
             None => {
                 self.next = None;
@@ -151,8 +140,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn is_symbol(&self, symbol: u8) -> bool {
-        self.next
-            .is_some_and(|token| token.kind == Kind::Symbol(symbol))
+        self.next.is_some_and(|token| token.kind == Kind::Symbol(symbol))
     }
 
     pub(super) fn accept_symbol(&mut self, symbol: u8) -> bool {
@@ -194,10 +182,7 @@ impl<'a> Cursor<'a> {
 
     /// `name`, `schema.name` or `database.schema.name`.
     pub(super) fn name(&mut self) -> Option<Name> {
-        let mut name = Name {
-            schema: None,
-            name: self.ident()?,
-        };
+        let mut name = Name { schema: None, name: self.ident()? };
         for _ in 0..2 {
             if !self.accept_symbol(b'.') {
                 break;
@@ -244,10 +229,7 @@ impl<'a> Cursor<'a> {
     /// Takes tokens up to the first at depth zero that `stop` says yes to, or to a closing parenthesis or
     /// bracket that was not opened here, or to the end. The range is that of the tokens taken; `None`
     /// if something never ends.
-    pub(super) fn skip_to(
-        &mut self,
-        mut stop: impl FnMut(&Self, Token) -> bool,
-    ) -> Option<Range<usize>> {
+    pub(super) fn skip_to(&mut self, mut stop: impl FnMut(&Self, Token) -> bool) -> Option<Range<usize>> {
         let start = self.position();
         let (mut depth, mut end) = (0usize, start);
         while let Some(token) = self.next {

@@ -55,10 +55,7 @@ fn modifies(cursor: &Cursor<'_>) -> bool {
     let second = cursor.peek_second();
     let parenthesis = cursor.is_symbol(b'(') || cursor.is_symbol(b')');
     let modifying = ["insert", "update", "delete", "merge"];
-    parenthesis
-        && modifying
-            .iter()
-            .any(|keyword| cursor.token_is(second, keyword))
+    parenthesis && modifying.iter().any(|keyword| cursor.token_is(second, keyword))
         || cursor.are("as", "execute")
 }
 

@@ -12,30 +12,18 @@ pub(super) fn update(cursor: &mut Cursor<'_>) -> Option<(Name, Vec<Ident>)> {
     if cursor.accept("as") || !cursor.is("set") {
         cursor.ident();
     }
-    let columns = if cursor.accept("set") {
-        assigned(cursor)
-    } else {
-        None
-    };
+    let columns = if cursor.accept("set") { assigned(cursor) } else { None };
     Some((table, columns.unwrap_or_default()))
 }
 
 /// After `DELETE`.
 pub(super) fn delete(cursor: &mut Cursor<'_>) -> Option<Name> {
-    if cursor.accept("from") {
-        relation(cursor)
-    } else {
-        None
-    }
+    if cursor.accept("from") { relation(cursor) } else { None }
 }
 
 /// After `MERGE`.
 pub(super) fn merge(cursor: &mut Cursor<'_>) -> Option<Name> {
-    if cursor.accept("into") {
-        relation(cursor)
-    } else {
-        None
-    }
+    if cursor.accept("into") { relation(cursor) } else { None }
 }
 
 /// After `TRUNCATE`.
@@ -45,15 +33,12 @@ pub(super) fn truncate(cursor: &mut Cursor<'_>) -> Option<Statement> {
     while cursor.accept_symbol(b',') {
         tables.push(relation(cursor)?);
     }
-    let _ =
-        cursor.accept_all(&["restart", "identity"]) || cursor.accept_all(&["continue", "identity"]);
+    let _ = cursor.accept_all(&["restart", "identity"]) || cursor.accept_all(&["continue", "identity"]);
     let cascade = cursor.accept("cascade");
     if !cascade {
         cursor.accept("restrict");
     }
-    cursor
-        .at_end()
-        .then_some(Statement::Truncate { tables, cascade })
+    cursor.at_end().then_some(Statement::Truncate { tables, cascade })
 }
 
 /// `[ONLY] name [*]`, `ONLY (name)`
@@ -95,10 +80,7 @@ pub(super) fn assigned(cursor: &mut Cursor<'_>) -> Option<Vec<Ident>> {
 /// `FROM` ends the list, but not that of `IS DISTINCT FROM`.
 fn ends_assignment(cursor: &Cursor<'_>, token: Token, after_distinct: bool) -> bool {
     let is = |keyword| cursor.token_is(Some(token), keyword);
-    token.kind == Kind::Symbol(b',')
-        || is("where")
-        || is("returning")
-        || is("from") && !after_distinct
+    token.kind == Kind::Symbol(b',') || is("where") || is("returning") || is("from") && !after_distinct
 }
 
 #[cfg(test)]
@@ -121,31 +103,15 @@ mod tests {
                 "t",
                 vec!["A", "b", "c", "d"],
             ),
-            (
-                "update only (t) y set a = array[1, 2], b = default from u where x = 1",
-                "t",
-                vec!["a", "b"],
-            ),
-            (
-                "update t set a = b is distinct from c, id = 2",
-                "t",
-                vec!["a", "id"],
-            ),
-            (
-                "update t set a[1] = 2, b.c = 3 returning id, v",
-                "t",
-                vec!["a", "b"],
-            ),
+            ("update only (t) y set a = array[1, 2], b = default from u where x = 1", "t", vec!["a", "b"]),
+            ("update t set a = b is distinct from c, id = 2", "t", vec!["a", "id"]),
+            ("update t set a[1] = 2, b.c = 3 returning id, v", "t", vec!["a", "b"]),
             (
                 "update t set (a) = (select x, y from z), e = case when p then 1 else 2 end",
                 "t",
                 vec!["a", "e"],
             ),
-            (
-                "update t for portion of p from 1 to 2 set a = 1",
-                "t",
-                vec![],
-            ),
+            ("update t for portion of p from 1 to 2 set a = 1", "t", vec![]),
             ("update t set", "t", vec![]),
             ("update t set a = (1", "t", vec![]),
         ] {

@@ -182,16 +182,8 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Option<Insert> {
         return None;
     }
     let table = cursor.name()?;
-    let alias = if cursor.accept("as") {
-        Some(cursor.ident()?)
-    } else {
-        None
-    };
-    let columns = if begins_columns(cursor) {
-        Some(columns(cursor)?)
-    } else {
-        None
-    };
+    let alias = if cursor.accept("as") { Some(cursor.ident()?) } else { None };
+    let columns = if begins_columns(cursor) { Some(columns(cursor)?) } else { None };
     let overriding_user = cursor.accept_all(&["overriding", "user", "value"]);
     if !overriding_user {
         cursor.accept_all(&["overriding", "system", "value"]);
@@ -213,10 +205,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Option<Insert> {
 /// Whether the parenthesis that comes opens a list of columns, not a query.
 fn begins_columns(cursor: &Cursor<'_>) -> bool {
     let mut ahead = cursor.clone();
-    if !ahead.accept_symbol(b'(')
-        || ahead.is_symbol(b'(')
-        || ahead.is_any(&["select", "with", "table"])
-    {
+    if !ahead.accept_symbol(b'(') || ahead.is_symbol(b'(') || ahead.is_any(&["select", "with", "table"]) {
         return false;
     }
     // `values` can be a column's name.
@@ -256,8 +245,7 @@ fn source(cursor: &mut Cursor<'_>, insert: &Insert) -> Option<Source> {
         }
     }
     let query = cursor.skip_to(|cursor, token| {
-        cursor.token_is(Some(token), "returning")
-            || token.kind == Kind::Word && begins_conflict(cursor)
+        cursor.token_is(Some(token), "returning") || token.kind == Kind::Word && begins_conflict(cursor)
     })?;
     Some(select::source(cursor.within(query), insert).unwrap_or_else(Source::Uninspected))
 }
@@ -279,9 +267,7 @@ pub(super) fn values(cursor: &mut Cursor<'_>) -> Option<Source> {
     let end = scanner.end()?;
     cursor.jump(end);
     // A single row may hold functions that return sets, and then is any number of rows.
-    let others = first
-        .iter()
-        .filter(|cell| rows == 1 && cell.kind == CellKind::Other);
+    let others = first.iter().filter(|cell| rows == 1 && cell.kind == CellKind::Other);
     for cell in others {
         if scalar::may_return_set(&cursor.within(cell.range.clone())) {
             return Some(Source::Uninspected("set-returning function"));
@@ -304,10 +290,7 @@ fn begins_conflict(cursor: &Cursor<'_>) -> bool {
 fn tail(cursor: &mut Cursor<'_>, insert: &mut Insert) {
     if begins_conflict(cursor) {
         insert.conflict = Some(conflict(cursor).unwrap_or(Conflict::Update(Vec::new())));
-        if cursor
-            .skip_to(|cursor, token| cursor.token_is(Some(token), "returning"))
-            .is_none()
-        {
+        if cursor.skip_to(|cursor, token| cursor.token_is(Some(token), "returning")).is_none() {
             return;
         }
     }

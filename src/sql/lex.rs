@@ -2,8 +2,7 @@
 //! grammar, allocates nothing, and takes any bytes.
 
 use super::bytes::{
-    DIGIT, OPERATOR, SQL_OPERATOR, WORD, WORD_START, digits, is, parameter, skip, skip_blank,
-    string_end,
+    DIGIT, OPERATOR, SQL_OPERATOR, WORD, WORD_START, digits, is, parameter, skip, skip_blank, string_end,
 };
 use memchr::{memchr, memmem};
 use std::ops::Range;
@@ -17,9 +16,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            standard_conforming_strings: true,
-        }
+        Self { standard_conforming_strings: true }
     }
 }
 
@@ -117,11 +114,7 @@ impl<'a> Lexer<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], range: Range<usize>, options: Options) -> Self {
         let text = text.get(..range.end).unwrap_or(text);
-        Self {
-            text,
-            at: range.start.min(text.len()),
-            options,
-        }
+        Self { text, at: range.start.min(text.len()), options }
     }
 
     fn token(&mut self, kind: Kind, end: usize) -> Token {
@@ -174,21 +167,9 @@ impl<'a> Lexer<'a> {
         let Some((end, escapes)) = string_end(self.text, start, backslashes, doubling) else {
             return self.error();
         };
-        let style = if backslashes && style == Style::Plain {
-            Style::Escape
-        } else {
-            style
-        };
+        let style = if backslashes && style == Style::Plain { Style::Escape } else { style };
         let escaped = escapes || style == Style::Unicode;
-        self.token(
-            Kind::String(Literal {
-                style,
-                escaped,
-                start,
-                end,
-            }),
-            end + 1,
-        )
+        self.token(Kind::String(Literal { style, escaped, start, end }), end + 1)
     }
 
     /// `$1`, `$tag$…$tag$`, or a lone `$`.
@@ -203,45 +184,31 @@ impl<'a> Lexer<'a> {
             return self.token(kind, end);
         }
         let mut tag = after;
-        while self
-            .text
-            .get(tag)
-            .is_some_and(|&byte| byte != b'$' && is(byte, WORD))
-        {
+        while self.text.get(tag).is_some_and(|&byte| byte != b'$' && is(byte, WORD)) {
             tag += 1;
         }
         if self.text.get(tag) != Some(&b'$') {
             return self.token(Kind::Other, after);
         }
         let start = tag + 1;
-        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..))
-        else {
+        let (Some(delimiter), Some(rest)) = (self.text.get(self.at..start), self.text.get(start..)) else {
             return self.error();
         };
         let Some(length) = memmem::find(rest, delimiter) else {
             return self.error();
         };
         let end = start + length;
-        let literal = Literal {
-            style: Style::Dollar,
-            escaped: false,
-            start,
-            end,
-        };
+        let literal = Literal { style: Style::Dollar, escaped: false, start, end };
         self.token(Kind::String(literal), end + delimiter.len())
     }
 
     fn number(&mut self) -> Token {
         let radix = self.byte(0) == Some(b'0')
             && matches!(self.byte(1), Some(b'x' | b'X' | b'o' | b'O' | b'b' | b'B'))
-            && self
-                .byte(2)
-                .is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
+            && self.byte(2).is_some_and(|byte| byte.is_ascii_hexdigit() || byte == b'_');
         if radix {
             let digits = self.text.get(self.at + 2..).unwrap_or_default();
-            let length = digits
-                .iter()
-                .position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
+            let length = digits.iter().position(|byte| !byte.is_ascii_hexdigit() && *byte != b'_');
             return self.token(Kind::Number, self.at + 2 + length.unwrap_or(digits.len()));
         }
         let mut end = digits(self.text, self.at);
@@ -263,15 +230,9 @@ impl<'a> Lexer<'a> {
     fn operator(&mut self) -> Token {
         // The server refuses operators of more than 63 bytes, so that no longer run has to be told apart.
         let longest = (self.at + 128).min(self.text.len());
-        let end = skip(
-            self.text.get(..longest).unwrap_or_default(),
-            self.at,
-            OPERATOR,
-        );
+        let end = skip(self.text.get(..longest).unwrap_or_default(), self.at, OPERATOR);
         let run = self.text.get(self.at..end).unwrap_or_default();
-        let comment = run
-            .windows(2)
-            .position(|pair| pair == b"--" || pair == b"/*");
+        let comment = run.windows(2).position(|pair| pair == b"--" || pair == b"/*");
         let mut operator = run.get(..comment.unwrap_or(run.len())).unwrap_or(run);
         if operator.iter().all(|&byte| is(byte, SQL_OPERATOR)) {
             while let [shorter @ .., b'+' | b'-'] = operator {
@@ -282,9 +243,7 @@ impl<'a> Lexer<'a> {
             }
         }
         let kind = match operator {
-            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => {
-                Kind::Symbol(*byte)
-            }
+            [byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^' | b'<' | b'>' | b'=')] => Kind::Symbol(*byte),
             _ => Kind::Operator,
         };
         self.token(kind, self.at + operator.len().max(1))

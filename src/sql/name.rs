@@ -16,11 +16,7 @@ impl Name {
     /// Whether the name, as a function's or type's, can mean the one of that name in `pg_catalog`.
     #[must_use]
     pub fn is_builtin(&self, name: &str) -> bool {
-        self.name == name
-            && self
-                .schema
-                .as_deref()
-                .is_none_or(|schema| schema == "pg_catalog")
+        self.name == name && self.schema.as_deref().is_none_or(|schema| schema == "pg_catalog")
     }
 }
 
@@ -37,9 +33,7 @@ pub fn fold(word: &[u8]) -> Option<Ident> {
 /// An identifier from what stands between its double quotes. `None` if it is not UTF-8.
 #[must_use]
 pub fn unquote(content: &[u8]) -> Option<Ident> {
-    Some(clip(
-        std::str::from_utf8(content).ok()?.replace("\"\"", "\""),
-    ))
+    Some(clip(std::str::from_utf8(content).ok()?.replace("\"\"", "\"")))
 }
 
 fn clip(mut ident: Ident) -> Ident {
@@ -59,12 +53,7 @@ mod tests {
         for (word, ident) in [("Ev", "ev"), ("ÄÖ_X", "ÄÖ_x"), ("a$1", "a$1")] {
             assert_eq!(fold(word.as_bytes()).as_deref(), Some(ident));
         }
-        for (content, ident) in [
-            ("Ev", "Ev"),
-            ("a\"\"b", "a\"b"),
-            ("\"\"\"\"", "\"\""),
-            (" a.b ", " a.b "),
-        ] {
+        for (content, ident) in [("Ev", "Ev"), ("a\"\"b", "a\"b"), ("\"\"\"\"", "\"\""), (" a.b ", " a.b ")] {
             assert_eq!(unquote(content.as_bytes()).as_deref(), Some(ident));
         }
     }
@@ -78,10 +67,7 @@ mod tests {
 
     #[test]
     fn a_builtin_is_unqualified_or_of_pg_catalog() {
-        let name = |schema: Option<&str>| Name {
-            schema: schema.map(Into::into),
-            name: "unnest".into(),
-        };
+        let name = |schema: Option<&str>| Name { schema: schema.map(Into::into), name: "unnest".into() };
         assert!(name(None).is_builtin("unnest"));
         assert!(name(Some("pg_catalog")).is_builtin("unnest"));
         assert!(!name(Some("public")).is_builtin("unnest"));

@@ -68,13 +68,7 @@ const VALUES: [&str; 12] = [
 
 impl Mapping {
     fn new(relation: Relation) -> Self {
-        Self {
-            relation,
-            members: Vec::new(),
-            outputs: Vec::new(),
-            labels: Vec::new(),
-            reads: Vec::new(),
-        }
+        Self { relation, members: Vec::new(), outputs: Vec::new(), labels: Vec::new(), reads: Vec::new() }
     }
 
     /// One item of the select list, which is the cursor's part.
@@ -119,10 +113,7 @@ impl Mapping {
             // If an array were of a composite type, the INSERT would have more expressions than columns.
             Feed::Unnest { .. }
                 if self.relation.named_until < columns.len()
-                    && insert
-                        .columns
-                        .as_ref()
-                        .is_none_or(|targets| targets.len() != columns.len()) =>
+                    && insert.columns.as_ref().is_none_or(|targets| targets.len() != columns.len()) =>
             {
                 Err("array of an unknown type")
             }
@@ -139,11 +130,7 @@ impl Mapping {
         let elements = matches!(self.relation.feed, Feed::Elements { .. });
         let read = |part: &mut Cursor<'_>| {
             let column = reference(part)?;
-            let member = if elements {
-                Some(member(part, &[b"->>"])?)
-            } else {
-                None
-            };
+            let member = if elements { Some(member(part, &[b"->>"])?) } else { None };
             Some((column, member))
         };
         let ((reference, member), casts) = wrapped(&mut part, 0, &mut { read })?;
@@ -151,9 +138,7 @@ impl Mapping {
             return None;
         }
         let (index, declared) = match member {
-            Some(member) => self
-                .is_element(&reference)
-                .then(|| (self.intern(member), types::cast(&[])))?,
+            Some(member) => self.is_element(&reference).then(|| (self.intern(member), types::cast(&[])))?,
             None => {
                 let column = self.resolve(&reference)?;
                 match column {
@@ -163,11 +148,7 @@ impl Mapping {
             }
         };
         let cast = casts.iter().fold(declared, |cast, step| {
-            if step.array {
-                types::then(cast, types::Base::Unknown)
-            } else {
-                types::then(cast, step.base)
-            }
+            if step.array { types::then(cast, types::Base::Unknown) } else { types::then(cast, step.base) }
         });
         Some(Output::Column { index, cast })
     }
@@ -181,8 +162,7 @@ impl Mapping {
             return (!VALUES.contains(&reference.name.as_str())).then_some(None);
         }
         let mut same = self.relation.columns.iter().enumerate();
-        let (at, column) =
-            same.find(|(_, column)| column.name.as_ref() == Some(&reference.name))?;
+        let (at, column) = same.find(|(_, column)| column.name.as_ref() == Some(&reference.name))?;
         // An ambiguous name is an error of the server's.
         let ambiguous = same.any(|(_, column)| column.name.as_ref() == Some(&reference.name));
         (!ambiguous && at <= self.relation.named_until).then_some(Some(column))
@@ -191,11 +171,7 @@ impl Mapping {
     /// Whether the name is that of the element of `json_array_elements`.
     fn is_element(&self, reference: &Reference) -> bool {
         let alias = self.relation.alias.as_ref();
-        let column = self
-            .relation
-            .columns
-            .first()
-            .and_then(|column| column.name.as_ref());
+        let column = self.relation.columns.first().and_then(|column| column.name.as_ref());
         match &reference.qualifier {
             Some(qualifier) => Some(qualifier) == alias && Some(&reference.name) == column,
             None => Some(&reference.name) == column || Some(&reference.name) == alias,
@@ -203,13 +179,10 @@ impl Mapping {
     }
 
     fn intern(&mut self, member: String) -> usize {
-        self.members
-            .iter()
-            .position(|known| *known == member)
-            .unwrap_or_else(|| {
-                self.members.push(member);
-                self.members.len() - 1
-            })
+        self.members.iter().position(|known| *known == member).unwrap_or_else(|| {
+            self.members.push(member);
+            self.members.len() - 1
+        })
     }
 
     /// Any other expression: one value for one row, and the columns it reads.
@@ -279,33 +252,24 @@ impl Mapping {
         let token = cursor.peek()?;
         if token.kind == Kind::Number {
             cursor.advance();
-            let ordinal: usize = std::str::from_utf8(cursor.bytes(token))
-                .ok()?
-                .parse()
-                .ok()?;
+            let ordinal: usize = std::str::from_utf8(cursor.bytes(token)).ok()?.parse().ok()?;
             return Some(vec![ordinal.checked_sub(1)?]);
         }
         let reference = reference(cursor)?;
-        let label = |label: &Option<Ident>| {
-            reference.qualifier.is_none() && label.as_ref() == Some(&reference.name)
-        };
+        let label =
+            |label: &Option<Ident>| reference.qualifier.is_none() && label.as_ref() == Some(&reference.name);
         if let Some(at) = self.labels.iter().position(label) {
             return Some(vec![at]);
         }
         let index = self.resolve(&reference)??.index;
-        let sorted = |output: &Output| matches!(output, Output::Column { index: at, .. } if Some(*at) == index);
-        Some(
-            self.outputs
-                .iter()
-                .enumerate()
-                .filter(|(_, output)| sorted(output))
-                .map(|(at, _)| at)
-                .collect(),
-        )
+        let sorted =
+            |output: &Output| matches!(output, Output::Column { index: at, .. } if Some(*at) == index);
+        Some(self.outputs.iter().enumerate().filter(|(_, output)| sorted(output)).map(|(at, _)| at).collect())
     }
 
     fn finish(self) -> Result<Source, Reason> {
-        let read = |output: &Output| matches!(output, Output::Column { index, .. } if self.reads.contains(index));
+        let read =
+            |output: &Output| matches!(output, Output::Column { index, .. } if self.reads.contains(index));
         if self.outputs.iter().any(read) {
             return Err("column used twice");
         }
@@ -313,25 +277,16 @@ impl Mapping {
         Ok(match self.relation.feed {
             Feed::Values { rows } => Source::DerivedValues { rows, outputs },
             Feed::Unnest { arrays } => Source::Unnest { arrays, outputs },
-            Feed::Recordset { document, members } => Source::Json {
-                document,
-                members,
-                outputs,
-            },
-            Feed::Populate { document } | Feed::Elements { document } => Source::Json {
-                document,
-                members: self.members,
-                outputs,
-            },
+            Feed::Recordset { document, members } => Source::Json { document, members, outputs },
+            Feed::Populate { document } | Feed::Elements { document } => {
+                Source::Json { document, members: self.members, outputs }
+            }
         })
     }
 }
 
 fn output_of(column: &Column) -> Output {
-    column.index.map_or(Output::Other, |index| Output::Column {
-        index,
-        cast: column.cast,
-    })
+    column.index.map_or(Output::Other, |index| Output::Column { index, cast: column.cast })
 }
 
 /// A plain value, the same for every row.
@@ -346,32 +301,19 @@ fn reference(cursor: &mut Cursor<'_>) -> Option<Reference> {
     let first = cursor.ident()?;
     let second = cursor.peek_second().map(|token| token.kind);
     if !cursor.is_symbol(b'.') || second == Some(Kind::Symbol(b'*')) {
-        return Some(Reference {
-            qualifier: None,
-            name: first,
-        });
+        return Some(Reference { qualifier: None, name: first });
     }
     cursor.advance();
-    Some(Reference {
-        qualifier: Some(first),
-        name: cursor.ident()?,
-    })
+    Some(Reference { qualifier: Some(first), name: cursor.ident()? })
 }
 
 /// `->> 'name'`, with one of these operators.
 fn member(cursor: &mut Cursor<'_>, operators: &[&[u8]]) -> Option<String> {
     let operator = cursor.peek()?;
-    let Some(Token {
-        kind: Kind::String(literal),
-        ..
-    }) = cursor.peek_second()
-    else {
+    let Some(Token { kind: Kind::String(literal), .. }) = cursor.peek_second() else {
         return None;
     };
-    if !operators.contains(&cursor.bytes(operator))
-        || literal.escaped
-        || literal.style != Style::Plain
-    {
+    if !operators.contains(&cursor.bytes(operator)) || literal.escaped || literal.style != Style::Plain {
         return None;
     }
     let name = cursor.text().get(literal.start..literal.end)?;

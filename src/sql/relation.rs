@@ -56,11 +56,7 @@ pub(super) struct Column {
 
 impl Column {
     fn new(name: Option<Ident>, index: usize) -> Self {
-        Self {
-            name,
-            index: Some(index),
-            cast: Cast::None,
-        }
+        Self { name, index: Some(index), cast: Cast::None }
     }
 }
 
@@ -95,11 +91,7 @@ const NO_ALIAS: [&str; 23] = [
 pub(super) fn from_item(cursor: &mut Cursor<'_>, insert: &Insert) -> Result<Relation, Reason> {
     if cursor.is_symbol(b'(') {
         let second = cursor.peek_second();
-        return if cursor.token_is(second, "values") {
-            derived(cursor)
-        } else {
-            payload(cursor)
-        };
+        return if cursor.token_is(second, "values") { derived(cursor) } else { payload(cursor) };
     }
     if cursor.accept_all(&["rows", "from"]) {
         return rows_from(cursor);
@@ -135,15 +127,9 @@ fn derived(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     }
     let mut cells = Vec::new();
     RowScanner::new(cursor.text(), rows.clone(), cursor.options()).next_row(&mut cells);
-    let columns = (0..cells.len())
-        .map(|at| Column::new(Some(format!("column{}", at + 1)), at))
-        .collect();
-    let mut relation = Relation {
-        feed: Feed::Values { rows },
-        alias: None,
-        columns,
-        named_until: cells.len(),
-    };
+    let columns = (0..cells.len()).map(|at| Column::new(Some(format!("column{}", at + 1)), at)).collect();
+    let mut relation =
+        Relation { feed: Feed::Values { rows }, alias: None, columns, named_until: cells.len() };
     relation.take_alias(cursor)?;
     Ok(relation)
 }
@@ -182,11 +168,7 @@ fn recordset(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
 
 fn definitions(cursor: &mut Cursor<'_>, document: Document) -> Result<Relation, Reason> {
     cursor.accept("as");
-    let alias = if cursor.is_symbol(b'(') {
-        None
-    } else {
-        cursor.ident()
-    };
+    let alias = if cursor.is_symbol(b'(') { None } else { cursor.ident() };
     let (mut columns, mut members) = (Vec::new(), Vec::new());
     if !cursor.accept_symbol(b'(') {
         return Err("record without columns");
@@ -209,19 +191,13 @@ fn definitions(cursor: &mut Cursor<'_>, document: Document) -> Result<Relation, 
         }
     }
     let named_until = columns.len();
-    Ok(Relation {
-        feed: Feed::Recordset { document, members },
-        alias,
-        columns,
-        named_until,
-    })
+    Ok(Relation { feed: Feed::Recordset { document, members }, alias, columns, named_until })
 }
 
 /// `(null::t, doc)` after `json_populate_recordset`; `t` has to be the target of the INSERT, so that a
 /// member's value is not changed on the way.
 fn populate(cursor: &mut Cursor<'_>, function: &Name, target: &Name) -> Result<Relation, Reason> {
-    let row =
-        cursor.accept_symbol(b'(') && cursor.accept("null") && cursor.accept_kind(Kind::Typecast);
+    let row = cursor.accept_symbol(b'(') && cursor.accept("null") && cursor.accept_kind(Kind::Typecast);
     let of = if row { cursor.name() } else { None };
     let same = of.is_some_and(|of| {
         of.name == target.name
@@ -230,16 +206,9 @@ fn populate(cursor: &mut Cursor<'_>, function: &Name, target: &Name) -> Result<R
     if !same || !cursor.accept_symbol(b',') {
         return Err("another row type");
     }
-    let document = document(cursor)
-        .filter(|_| cursor.accept_symbol(b')'))
-        .ok_or("document")?;
+    let document = document(cursor).filter(|_| cursor.accept_symbol(b')')).ok_or("document")?;
     let (feed, alias) = (Feed::Populate { document }, Some(function.name.clone()));
-    let mut relation = Relation {
-        feed,
-        alias,
-        columns: Vec::new(),
-        named_until: 0,
-    };
+    let mut relation = Relation { feed, alias, columns: Vec::new(), named_until: 0 };
     relation.take_alias(cursor)?;
     Ok(relation)
 }
@@ -250,12 +219,7 @@ fn elements(cursor: &mut Cursor<'_>, function: &Name) -> Result<Relation, Reason
     // The function's result has that name, whatever the alias.
     let columns = vec![Column::new(Some("value".to_owned()), 0)];
     let (feed, alias) = (Feed::Elements { document }, Some(function.name.clone()));
-    let mut relation = Relation {
-        feed,
-        alias,
-        columns,
-        named_until: usize::MAX,
-    };
+    let mut relation = Relation { feed, alias, columns, named_until: usize::MAX };
     relation.take_ordinality(cursor);
     relation.take_alias(cursor)?;
     Ok(relation)
@@ -265,18 +229,13 @@ fn sole_document(cursor: &mut Cursor<'_>) -> Result<Document, Reason> {
     if !cursor.accept_symbol(b'(') {
         return Err("document");
     }
-    document(cursor)
-        .filter(|_| cursor.accept_symbol(b')'))
-        .ok_or("document")
+    document(cursor).filter(|_| cursor.accept_symbol(b')')).ok_or("document")
 }
 
 /// `(SELECT doc AS c) p, LATERAL (SELECT names FROM json_to_recordset(p.c) AS _(…)) b`, as PostgREST writes.
 fn payload(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     const REASON: Reason = "FROM a subquery";
-    let mut first = cursor
-        .parentheses()
-        .map(|inside| cursor.within(inside))
-        .ok_or(REASON)?;
+    let mut first = cursor.parentheses().map(|inside| cursor.within(inside)).ok_or(REASON)?;
     if !first.accept("select") {
         return Err(REASON);
     }
@@ -285,17 +244,11 @@ fn payload(cursor: &mut Cursor<'_>) -> Result<Relation, Reason> {
     let column = first.ident().filter(|_| first.at_end());
     cursor.accept("as");
     let alias = cursor.ident();
-    let argument = alias.zip(column).map(|(alias, column)| Name {
-        schema: Some(alias),
-        name: column,
-    });
+    let argument = alias.zip(column).map(|(alias, column)| Name { schema: Some(alias), name: column });
     if argument.is_none() || !cursor.accept_symbol(b',') || !cursor.accept("lateral") {
         return Err(REASON);
     }
-    let mut second = cursor
-        .parentheses()
-        .map(|inside| cursor.within(inside))
-        .ok_or(REASON)?;
+    let mut second = cursor.parentheses().map(|inside| cursor.within(inside)).ok_or(REASON)?;
     let mut relation = body(&mut second, argument, document).ok_or(REASON)?;
     relation.alias = None;
     relation.take_alias(cursor)?;
@@ -322,19 +275,11 @@ fn body(cursor: &mut Cursor<'_>, argument: Option<Name>, document: Document) -> 
     if !cursor.accept_symbol(b'(') || cursor.name() != argument || !cursor.accept_symbol(b')') {
         return None;
     }
-    let mut relation = definitions(cursor, document)
-        .ok()
-        .filter(|_| cursor.at_end())?;
+    let mut relation = definitions(cursor, document).ok().filter(|_| cursor.at_end())?;
     let defined = std::mem::take(&mut relation.columns);
     for name in names {
-        let column = defined
-            .iter()
-            .find(|column| column.name.as_ref() == Some(&name))?;
-        relation.columns.push(Column {
-            name: Some(name),
-            index: column.index,
-            cast: column.cast,
-        });
+        let column = defined.iter().find(|column| column.name.as_ref() == Some(&name))?;
+        relation.columns.push(Column { name: Some(name), index: column.index, cast: column.cast });
     }
     relation.named_until = relation.columns.len();
     Some(relation)
@@ -343,13 +288,10 @@ fn body(cursor: &mut Cursor<'_>, argument: Option<Name>, document: Document) -> 
 impl Relation {
     fn of_arrays(cursor: &mut Cursor<'_>, arguments: Vec<(Array, bool)>) -> Result<Self, Reason> {
         let composite = arguments.iter().position(|(_, scalar)| !scalar);
-        let columns = (0..arguments.len())
-            .map(|at| Column::new(Some("unnest".to_owned()), at))
-            .collect::<Vec<_>>();
+        let columns =
+            (0..arguments.len()).map(|at| Column::new(Some("unnest".to_owned()), at)).collect::<Vec<_>>();
         let mut relation = Self {
-            feed: Feed::Unnest {
-                arrays: arguments.into_iter().map(|(array, _)| array).collect(),
-            },
+            feed: Feed::Unnest { arrays: arguments.into_iter().map(|(array, _)| array).collect() },
             alias: Some("unnest".to_owned()),
             named_until: composite.unwrap_or(usize::MAX),
             columns,
@@ -367,11 +309,7 @@ impl Relation {
     fn take_ordinality(&mut self, cursor: &mut Cursor<'_>) {
         if cursor.accept_all(&["with", "ordinality"]) {
             let name = Some("ordinality".to_owned());
-            self.columns.push(Column {
-                name,
-                index: None,
-                cast: Cast::None,
-            });
+            self.columns.push(Column { name, index: None, cast: Cast::None });
         }
     }
 

@@ -25,13 +25,7 @@ impl<'a> RowScanner<'a> {
     #[must_use]
     pub fn new(text: &'a [u8], rows: Range<usize>, options: Options) -> Self {
         let text = text.get(..rows.end).unwrap_or(text);
-        Self {
-            text,
-            at: rows.start,
-            first: true,
-            broken: false,
-            options,
-        }
+        Self { text, at: rows.start, first: true, broken: false, options }
     }
 
     /// The next row: its range with both parentheses. `cells` is emptied and filled with the row's cells.
@@ -80,9 +74,7 @@ impl<'a> RowScanner<'a> {
 /// Position of the next byte that is neither white space nor in a comment.
 fn blank(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
-        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => {
-            bytes::skip_blank(text, at).ok()
-        }
+        b' ' | b'\t' | b'\n' | b'\r' | b'-' | b'/' | 0x0b | 0x0c => bytes::skip_blank(text, at).ok(),
         _ => Some(at),
     }
 }
@@ -129,11 +121,8 @@ fn literal(text: &[u8], quote: usize, options: Options) -> Option<(Cell, usize)>
     }
     // A continuation is no end of a cell and so is left to the general way.
     let (cast, last, next) = casts(text, end + 1)?;
-    let (kind, range) = if doubled {
-        (CellKind::Escaped, quote..last)
-    } else {
-        (CellKind::String, start..end)
-    };
+    let (kind, range) =
+        if doubled { (CellKind::Escaped, quote..last) } else { (CellKind::String, start..end) };
     Some((Cell { kind, range, cast }, next))
 }
 
@@ -143,14 +132,7 @@ fn parameter(text: &[u8], start: usize) -> Option<(Cell, usize)> {
     let kind = CellKind::Param(bytes::parameter(digits.get(..length)?)?);
     let end = start + 1 + length;
     let (cast, _, next) = casts(text, end)?;
-    Some((
-        Cell {
-            kind,
-            range: start..end,
-            cast,
-        },
-        next,
-    ))
+    Some((Cell { kind, range: start..end, cast }, next))
 }
 
 fn number(text: &[u8], start: usize, digits: usize) -> Option<(Cell, usize)> {
@@ -161,11 +143,7 @@ fn number(text: &[u8], start: usize, digits: usize) -> Option<(Cell, usize)> {
         !byte.is_ascii_digit() && *byte != b'.'
     })?;
     let plain = length > dots && dots <= 1;
-    if plain {
-        bare(text, CellKind::Number, start..digits + length)
-    } else {
-        None
-    }
+    if plain { bare(text, CellKind::Number, start..digits + length) } else { None }
 }
 
 fn keyword(text: &[u8], start: usize, keyword: &[u8], kind: CellKind) -> Option<(Cell, usize)> {
@@ -177,26 +155,13 @@ fn keyword(text: &[u8], start: usize, keyword: &[u8], kind: CellKind) -> Option<
 /// A cell without casts.
 fn bare(text: &[u8], kind: CellKind, range: Range<usize>) -> Option<(Cell, usize)> {
     let next = cell_end(text, range.end)?;
-    Some((
-        Cell {
-            kind,
-            range,
-            cast: Cast::None,
-        },
-        next,
-    ))
+    Some((Cell { kind, range, cast: Cast::None }, next))
 }
 
 /// Position of the `,` or `)` that is here or after one space.
 fn cell_end(text: &[u8], at: usize) -> Option<usize> {
     let ends = |at: usize| matches!(text.get(at), Some(b',' | b')')).then_some(at);
-    ends(at).or_else(|| {
-        if text.get(at) == Some(&b' ') {
-            ends(at + 1)
-        } else {
-            None
-        }
-    })
+    ends(at).or_else(|| if text.get(at) == Some(&b' ') { ends(at + 1) } else { None })
 }
 
 /// `::uuid::text …` with types of one word: their sum, the position after them, and that of the cell's end.

@@ -294,13 +294,7 @@ mod tests {
         ] {
             assert!(may_return_set(&part(text)), "{text}");
         }
-        for text in [
-            "now()",
-            "st_point(1, 2)",
-            "mine($1)",
-            "unnest",
-            "'unnest(1)'",
-        ] {
+        for text in ["now()", "st_point(1, 2)", "mine($1)", "unnest", "'unnest(1)'"] {
             assert!(!may_return_set(&part(text)), "{text}");
         }
     }

@@ -35,11 +35,7 @@ pub(super) fn source(mut cursor: Cursor<'_>, insert: &Insert) -> Result<Source, 
     }
     if cursor.is("values") {
         let source = insert::values(&mut cursor).ok_or("VALUES")?;
-        return if cursor.at_end() {
-            Ok(source)
-        } else {
-            Err("VALUES with more")
-        };
+        return if cursor.at_end() { Ok(source) } else { Err("VALUES with more") };
     }
     select(&mut cursor, insert)
 }
@@ -52,16 +48,10 @@ fn select(cursor: &mut Cursor<'_>, insert: &Insert) -> Result<Source, Reason> {
             let relation = relation::from_item(cursor, insert)?;
             return outputs::source(cursor, relation, &items, insert);
         }
-        if rows.is_empty() && cursor.at_end() && items.iter().any(|item| calls_unnest(cursor, item))
-        {
+        if rows.is_empty() && cursor.at_end() && items.iter().any(|item| calls_unnest(cursor, item)) {
             return unnest_in_list(cursor, &items);
         }
-        rows.push(
-            items
-                .iter()
-                .map(|item| constant(cursor, item))
-                .collect::<Result<Vec<_>, _>>()?,
-        );
+        rows.push(items.iter().map(|item| constant(cursor, item)).collect::<Result<Vec<_>, _>>()?);
         if cursor.at_end() {
             return Ok(Source::Selects { rows });
         }
@@ -93,11 +83,7 @@ fn list(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Reason> {
         if range.is_empty() || ends_in_distinct(cursor, &range) {
             return Err("select list");
         }
-        let label = if cursor.accept("as") {
-            Some(cursor.ident().ok_or("select list")?)
-        } else {
-            None
-        };
+        let label = if cursor.accept("as") { Some(cursor.ident().ok_or("select list")?) } else { None };
         items.push(Item { range, label });
         if !cursor.accept_symbol(b',') {
             return Ok(items);
@@ -125,9 +111,7 @@ const CLAUSES: [&str; 15] = [
 ];
 
 fn ends_item(cursor: &Cursor<'_>, token: Token) -> bool {
-    CLAUSES
-        .iter()
-        .any(|keyword| cursor.token_is(Some(token), keyword))
+    CLAUSES.iter().any(|keyword| cursor.token_is(Some(token), keyword))
 }
 
 /// `a IS DISTINCT FROM b` is one expression, whose FROM is not the clause.
@@ -142,9 +126,7 @@ fn ends_in_distinct(cursor: &Cursor<'_>, range: &Range<usize>) -> bool {
 /// An expression without FROM: its value, or that it is exactly one value.
 fn constant(cursor: &Cursor<'_>, item: &Item) -> Result<Cell, Reason> {
     let mut part = cursor.within(item.range.clone());
-    let cell = cell::cell(&mut part)
-        .filter(|_| part.at_end())
-        .ok_or("select list")?;
+    let cell = cell::cell(&mut part).filter(|_| part.at_end()).ok_or("select list")?;
     if cell.kind == CellKind::Other && !scalar::is_scalar(&cursor.within(item.range.clone())) {
         return Err("function in the select list");
     }
@@ -174,19 +156,12 @@ fn unnest_in_list(cursor: &Cursor<'_>, items: &[Item]) -> Result<Source, Reason>
     let (mut arrays, mut outputs) = (Vec::new(), Vec::new());
     for item in items {
         if let Some((array, casts)) = unnest_call(&mut cursor.within(item.range.clone())) {
-            outputs.push(Output::Column {
-                index: arrays.len(),
-                cast: types::cast(&casts),
-            });
+            outputs.push(Output::Column { index: arrays.len(), cast: types::cast(&casts) });
             arrays.push(array);
             continue;
         }
         let cell = constant(cursor, item)?;
-        outputs.push(if cell.kind == CellKind::Other {
-            Output::Other
-        } else {
-            Output::Constant(cell)
-        });
+        outputs.push(if cell.kind == CellKind::Other { Output::Other } else { Output::Constant(cell) });
     }
     Ok(Source::Unnest { arrays, outputs })
 }
@@ -222,10 +197,7 @@ pub(super) fn reason(cursor: &Cursor<'_>) -> Reason {
     if cursor.is_symbol(b',') {
         return "several FROM items";
     }
-    REASONS
-        .iter()
-        .find(|(keyword, _)| cursor.is(keyword))
-        .map_or("not understood", |(_, reason)| reason)
+    REASONS.iter().find(|(keyword, _)| cursor.is(keyword)).map_or("not understood", |(_, reason)| reason)
 }
 
 #[cfg(test)]

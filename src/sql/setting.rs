@@ -31,11 +31,7 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if name == "role" || name == "session_authorization" {
         return Some(Statement::SetRole);
     }
-    cursor.at_end().then_some(Statement::Set {
-        local,
-        name,
-        values,
-    })
+    cursor.at_end().then_some(Statement::Set { local, name, values })
 }
 
 /// `{ALL | names} {DEFERRED | IMMEDIATE}`
@@ -49,11 +45,7 @@ fn constraints(cursor: &mut Cursor<'_>) -> Option<Statement> {
 /// `name {TO | =} values`, or one of the forms of their own.
 fn assignment(cursor: &mut Cursor<'_>) -> Option<(Ident, Option<Vec<String>>)> {
     if cursor.accept_all(&["time", "zone"]) {
-        let values = if cursor.accept("local") {
-            None
-        } else {
-            zone(cursor)?
-        };
+        let values = if cursor.accept("local") { None } else { zone(cursor)? };
         return Some(("timezone".to_owned(), values));
     }
     if cursor.accept_all(&["xml", "option"]) {
@@ -69,20 +61,12 @@ fn assignment(cursor: &mut Cursor<'_>) -> Option<(Ident, Option<Vec<String>>)> {
             "role" => "role",
             _ => return None,
         };
-        let values = if cursor.at_end() {
-            None
-        } else {
-            values(cursor)?
-        };
+        let values = if cursor.at_end() { None } else { values(cursor)? };
         return Some((name.to_owned(), values));
     }
     let name = setting(cursor)?;
     let assigned = cursor.accept("to") || cursor.accept_symbol(b'=');
-    if assigned {
-        Some((name, values(cursor)?))
-    } else {
-        None
-    }
+    if assigned { Some((name, values(cursor)?)) } else { None }
 }
 
 /// `name` or `extension.name`
@@ -95,10 +79,7 @@ fn setting(cursor: &mut Cursor<'_>) -> Option<Ident> {
 }
 
 /// The outer `None`: not understood. The inner: `DEFAULT`.
-#[expect(
-    clippy::option_option,
-    reason = "not understood and DEFAULT are different answers"
-)]
+#[expect(clippy::option_option, reason = "not understood and DEFAULT are different answers")]
 fn values(cursor: &mut Cursor<'_>) -> Option<Option<Vec<String>>> {
     if cursor.accept("default") {
         return Some(None);
@@ -121,18 +102,13 @@ fn value(cursor: &mut Cursor<'_>) -> Option<String> {
     } else if !cursor.accept_symbol(b'+') && !matches!(cursor.peek()?.kind, Kind::Number) {
         return cursor.ident();
     }
-    let token = cursor
-        .advance()
-        .filter(|token| token.kind == Kind::Number)?;
+    let token = cursor.advance().filter(|token| token.kind == Kind::Number)?;
     value.push_str(std::str::from_utf8(cursor.bytes(token)).ok()?);
     Some(value)
 }
 
 /// A zone may be an interval, too: `INTERVAL '-08:00' HOUR TO MINUTE`.
-#[expect(
-    clippy::option_option,
-    reason = "not understood and DEFAULT are different answers"
-)]
+#[expect(clippy::option_option, reason = "not understood and DEFAULT are different answers")]
 fn zone(cursor: &mut Cursor<'_>) -> Option<Option<Vec<String>>> {
     let interval = cursor.accept("interval");
     let zone = values(cursor)?;
@@ -163,9 +139,5 @@ pub(super) fn reset(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if name == "role" || name == "session_authorization" {
         return Some(Statement::SetRole);
     }
-    Some(Statement::Set {
-        local: false,
-        name,
-        values: None,
-    })
+    Some(Statement::Set { local: false, name, values: None })
 }

@@ -98,9 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pieces(text: &str) -> Vec<&str> {
-        statements(text.as_bytes(), Options::default())
-            .map(|range| &text[range])
-            .collect()
+        statements(text.as_bytes(), Options::default()).map(|range| &text[range]).collect()
     }
 
     #[test]
@@ -119,10 +117,7 @@ mod tests {
             ),
             (
                 "create rule r as on insert to t do also (delete from a; delete from b); select 1",
-                vec![
-                    "create rule r as on insert to t do also (delete from a; delete from b)",
-                    "select 1",
-                ],
+                vec!["create rule r as on insert to t do also (delete from a; delete from b)", "select 1"],
             ),
             (
                 "create function f() returns int language sql begin atomic select 1; select case when true then 2 end; end; select 3",
@@ -146,10 +141,7 @@ mod tests {
                 "begin; select case when a then 1 end; end",
                 vec!["begin", "select case when a then 1 end", "end"],
             ),
-            (
-                "select 1; select 'open; select 2",
-                vec!["select 1", "select 'open; select 2"],
-            ),
+            ("select 1; select 'open; select 2", vec!["select 1", "select 'open; select 2"]),
             ("(select 1; select 2); x", vec!["(select 1; select 2)", "x"]),
         ] {
             assert_eq!(pieces(text), expected, "{text}");
@@ -164,13 +156,7 @@ mod tests {
     }
 
     fn count_of(text: &[u8], on: bool) -> usize {
-        statements(
-            text,
-            Options {
-                standard_conforming_strings: on,
-            },
-        )
-        .count()
+        statements(text, Options { standard_conforming_strings: on }).count()
     }
 
     proptest! {

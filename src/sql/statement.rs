@@ -228,9 +228,7 @@ pub fn classify(text: &[u8], range: Range<usize>, options: Options) -> Statement
     };
     let statement = match first.kind {
         Kind::Symbol(b'(') => with::reading(&cursor),
-        Kind::Word if matches!(keyword, b"select" | b"values" | b"table" | b"with") => {
-            with::reading(&cursor)
-        }
+        Kind::Word if matches!(keyword, b"select" | b"values" | b"table" | b"with") => with::reading(&cursor),
         Kind::Word if matches!(keyword, b"insert" | b"update" | b"delete" | b"merge") => {
             with::reading(&cursor)
         }
@@ -262,10 +260,7 @@ fn command(keyword: &[u8], cursor: &mut Cursor<'_>) -> Option<Statement> {
         b"end" => transaction::end(cursor),
         b"rollback" => transaction::rollback(cursor),
         b"abort" => transaction::abort(cursor),
-        b"savepoint" => cursor
-            .ident()
-            .filter(|_| cursor.at_end())
-            .map(Statement::Savepoint),
+        b"savepoint" => cursor.ident().filter(|_| cursor.at_end()).map(Statement::Savepoint),
         b"release" => transaction::savepoint(cursor).map(Statement::Release),
         b"prepare" => prepare(cursor),
         b"execute" => execute(cursor),
@@ -276,36 +271,28 @@ fn command(keyword: &[u8], cursor: &mut Cursor<'_>) -> Option<Statement> {
         b"truncate" => dml::truncate(cursor),
         b"explain" => explain(cursor),
         b"create" => ddl::create(cursor),
-        b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"security" | b"reassign"
-        | b"import" | b"refresh" | b"reindex" | b"cluster" => Some(Statement::Ddl),
+        b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" | b"import"
+        | b"refresh" | b"reindex" | b"cluster" => Some(Statement::Ddl),
         b"do" | b"call" => Some(Statement::Opaque),
         b"fetch" | b"move" => Some(Statement::Fetch),
         b"discard" => discard(cursor),
-        b"show" | b"listen" | b"unlisten" | b"notify" | b"lock" | b"declare" | b"close"
-        | b"checkpoint" | b"vacuum" | b"analyze" | b"analyse" => Some(Statement::Harmless),
+        b"show" | b"listen" | b"unlisten" | b"notify" | b"lock" | b"declare" | b"close" | b"checkpoint"
+        | b"vacuum" | b"analyze" | b"analyse" => Some(Statement::Harmless),
         _ => None,
     }
 }
 
 fn prepare(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if cursor.is("transaction")
-        && cursor
-            .peek_second()
-            .is_some_and(|token| matches!(token.kind, Kind::String(_)))
+        && cursor.peek_second().is_some_and(|token| matches!(token.kind, Kind::String(_)))
     {
         cursor.advance();
         return transaction::prepare(cursor);
     }
     let name = cursor.ident()?;
     let types = arguments(cursor)?;
-    let types = types
-        .into_iter()
-        .map(|range| cursor.text().get(range).map(String::from_utf8_lossy));
-    let types = types
-        .collect::<Option<Vec<_>>>()?
-        .into_iter()
-        .map(String::from)
-        .collect();
+    let types = types.into_iter().map(|range| cursor.text().get(range).map(String::from_utf8_lossy));
+    let types = types.collect::<Option<Vec<_>>>()?.into_iter().map(String::from).collect();
     let body = body(cursor.accept("as"), cursor)?;
     Some(Statement::Prepare { name, types, body })
 }
@@ -313,9 +300,7 @@ fn prepare(cursor: &mut Cursor<'_>) -> Option<Statement> {
 fn execute(cursor: &mut Cursor<'_>) -> Option<Statement> {
     let name = cursor.ident()?;
     let arguments = arguments(cursor)?;
-    cursor
-        .at_end()
-        .then_some(Statement::Execute { name, arguments })
+    cursor.at_end().then_some(Statement::Execute { name, arguments })
 }
 
 /// `[(a, b, …)]`; nothing is no argument.
@@ -344,20 +329,13 @@ fn deallocate(cursor: &mut Cursor<'_>) -> Option<Statement> {
     if cursor.peek_second().is_some() {
         cursor.accept("prepare");
     }
-    let statement = if cursor.accept("all") {
-        Statement::DeallocateAll
-    } else {
-        Statement::Deallocate(cursor.ident()?)
-    };
+    let statement =
+        if cursor.accept("all") { Statement::DeallocateAll } else { Statement::Deallocate(cursor.ident()?) };
     cursor.at_end().then_some(statement)
 }
 
 fn discard(cursor: &mut Cursor<'_>) -> Option<Statement> {
-    let statement = if cursor.accept("all") {
-        Statement::DiscardAll
-    } else {
-        Statement::DiscardOther
-    };
+    let statement = if cursor.accept("all") { Statement::DiscardAll } else { Statement::DiscardOther };
     if statement == Statement::DiscardOther {
         cursor.ident()?;
     }
@@ -391,10 +369,7 @@ fn explain_options(cursor: &mut Cursor<'_>) -> Option<bool> {
             // What is not known to be "no" may be "yes".
             let value = cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
             let value = cursor.text().get(value)?.to_ascii_lowercase();
-            analyze = !matches!(
-                value.as_slice(),
-                b"false" | b"off" | b"0" | b"'false'" | b"'off'" | b"'0'"
-            );
+            analyze = !matches!(value.as_slice(), b"false" | b"off" | b"0" | b"'false'" | b"'off'" | b"'0'");
         } else {
             cursor.skip_to(|_, token| token.kind == Kind::Symbol(b','))?;
         }

@@ -43,9 +43,7 @@ pub(super) fn commit(cursor: &mut Cursor<'_>) -> Option<Statement> {
 /// After `END`.
 pub(super) fn end(cursor: &mut Cursor<'_>) -> Option<Statement> {
     work(cursor);
-    Some(Statement::Commit {
-        chain: chain(cursor)?,
-    })
+    Some(Statement::Commit { chain: chain(cursor)? })
 }
 
 /// After `ROLLBACK`.
@@ -65,9 +63,7 @@ pub(super) fn rollback(cursor: &mut Cursor<'_>) -> Option<Statement> {
 /// After `ABORT`.
 pub(super) fn abort(cursor: &mut Cursor<'_>) -> Option<Statement> {
     work(cursor);
-    Some(Statement::Rollback {
-        chain: chain(cursor)?,
-    })
+    Some(Statement::Rollback { chain: chain(cursor)? })
 }
 
 /// `[SAVEPOINT] name` to the end.

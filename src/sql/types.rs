@@ -92,9 +92,7 @@ const LONGEST: usize = 16;
 pub(super) fn type_name(cursor: &mut Cursor<'_>) -> Option<Type> {
     cursor.accept("national");
     let first = cursor.peek()?;
-    let qualified = cursor
-        .peek_second()
-        .is_some_and(|token| token.kind == Kind::Symbol(b'.'));
+    let qualified = cursor.peek_second().is_some_and(|token| token.kind == Kind::Symbol(b'.'));
     if first.kind == Kind::Word && !qualified {
         cursor.advance();
         // On the stack: this is done for every cast of every row.
@@ -108,29 +106,13 @@ pub(super) fn type_name(cursor: &mut Cursor<'_>) -> Option<Type> {
             }
             None => with_length(Base::Unknown, cursor)?,
         };
-        return Some(Type {
-            base,
-            array: brackets(cursor)?,
-        });
+        return Some(Type { base, array: brackets(cursor)? });
     }
     let name = cursor.name()?;
-    let builtin = name
-        .schema
-        .as_deref()
-        .is_none_or(|schema| schema == "pg_catalog");
+    let builtin = name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog");
     let known = builtin || name.name == "citext";
-    let base = with_length(
-        if known {
-            base(&name.name)
-        } else {
-            Base::Unknown
-        },
-        cursor,
-    )?;
-    Some(Type {
-        base,
-        array: brackets(cursor)?,
-    })
+    let base = with_length(if known { base(&name.name) } else { Base::Unknown }, cursor)?;
+    Some(Type { base, array: brackets(cursor)? })
 }
 
 fn base(name: &str) -> Base {
@@ -154,8 +136,8 @@ fn of_keywords(name: &str, cursor: &mut Cursor<'_>) -> Option<Base> {
     let text = further && name.contains("char");
     let base = with_length(if text { Base::Text } else { base(name) }, cursor)?;
     if matches!(name, "time" | "timestamp") {
-        let _ = cursor.accept_all(&["with", "time", "zone"])
-            || cursor.accept_all(&["without", "time", "zone"]);
+        let _ =
+            cursor.accept_all(&["with", "time", "zone"]) || cursor.accept_all(&["without", "time", "zone"]);
     }
     Some(base)
 }
@@ -166,11 +148,7 @@ fn with_length(base: Base, cursor: &mut Cursor<'_>) -> Option<Base> {
         return Some(base);
     }
     cursor.parentheses()?;
-    Some(if base == Base::Text {
-        Base::Clipped
-    } else {
-        base
-    })
+    Some(if base == Base::Text { Base::Clipped } else { base })
 }
 
 /// `[]`, `[3]`, `[][]`, `ARRAY`, `ARRAY[3]` after a type's name.
@@ -188,13 +166,7 @@ fn brackets(cursor: &mut Cursor<'_>) -> Option<bool> {
 
 /// The sum of casts to scalar types.
 pub(super) fn cast(types: &[Type]) -> Cast {
-    types.iter().fold(Cast::None, |cast, step| {
-        if step.array {
-            Cast::Other
-        } else {
-            then(cast, step.base)
-        }
-    })
+    types.iter().fold(Cast::None, |cast, step| if step.array { Cast::Other } else { then(cast, step.base) })
 }
 
 /// The sum of casts to array types, element by element. Casts to another type altogether are `None`: they
@@ -204,9 +176,7 @@ pub(super) fn array_cast(types: &[Type]) -> Cast {
         [] => Cast::None,
         types if types.iter().any(|step| !step.array) => Cast::Other,
         types if types.iter().all(|step| step.base == Base::Scalar) => Cast::None,
-        types => types
-            .iter()
-            .fold(Cast::None, |cast, step| then(cast, step.base)),
+        types => types.iter().fold(Cast::None, |cast, step| then(cast, step.base)),
     }
 }
 

@@ -65,14 +65,9 @@ fn backslash(text: &[u8], at: usize, value: &mut Vec<u8>) -> Option<usize> {
             return Some(at + 1);
         }
     };
-    let digits = text
-        .get(first..)?
-        .iter()
-        .take(most)
-        .map_while(|&byte| char::from(byte).to_digit(radix));
-    let (length, number) = digits.fold((0usize, 0u32), |(length, number), digit| {
-        (length + 1, number.wrapping_mul(radix) + digit)
-    });
+    let digits = text.get(first..)?.iter().take(most).map_while(|&byte| char::from(byte).to_digit(radix));
+    let (length, number) = digits
+        .fold((0usize, 0u32), |(length, number), digit| (length + 1, number.wrapping_mul(radix) + digit));
     match letter {
         _ if length < least => return None,
         // `\x` without digits is the letter.
@@ -90,9 +85,7 @@ mod tests {
     use crate::sql::lex::{Kind, Lexer, Options};
 
     fn value(text: &str, on: bool) -> Option<String> {
-        let options = Options {
-            standard_conforming_strings: on,
-        };
+        let options = Options { standard_conforming_strings: on };
         let mut tokens = Lexer::new(text.as_bytes(), 0..text.len(), options);
         let Some(Kind::String(literal)) = tokens.next().map(|token| token.kind) else {
             panic!("no literal: {text}");
@@ -107,10 +100,7 @@ mod tests {
             ("''", ""),
             ("'a''b'", "a'b"),
             (r"'a\nb'", r"a\nb"),
-            (
-                r"E'a\tb\\\'\101\x41\u00fc\U0001F600\q'",
-                "a\tb\\'AA\u{fc}\u{1F600}q",
-            ),
+            (r"E'a\tb\\\'\101\x41\u00fc\U0001F600\q'", "a\tb\\'AA\u{fc}\u{1F600}q"),
             (r"E'\x\xg'", "xxg"),
             ("'a' \n 'b'", "ab"),
             ("'a' -- it's a comment\n'b''c'\n\n'd'", "ab'cd"),
@@ -125,14 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_or_no_valid_escape_has_no_value() {
-        for text in [
-            "B'01'",
-            "X'1f'",
-            "U&'a'",
-            r"E'\u12'",
-            r"E'\ud800'",
-            r"E'\xff'",
-        ] {
+        for text in ["B'01'", "X'1f'", "U&'a'", r"E'\u12'", r"E'\ud800'", r"E'\xff'"] {
             assert_eq!(value(text, true), None, "{text}");
         }
     }

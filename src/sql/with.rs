@@ -84,11 +84,7 @@ impl Parts {
             // The server takes a WITH at the top level, whatever the parentheses.
             if inside.is("with") {
                 let inside = cursor.parentheses()?;
-                return if cursor.at_end() {
-                    self.statement(cursor.within(inside), depth + 1)
-                } else {
-                    None
-                };
+                return if cursor.at_end() { self.statement(cursor.within(inside), depth + 1) } else { None };
             }
             if !inside.is_any(&["select", "values", "table"]) {
                 return None;
@@ -121,12 +117,7 @@ impl Parts {
             let alone = self.inserts.is_empty() && self.deletes.is_empty();
             return (alone && self.updates.is_empty() && self.merges.is_empty()).then_some(created);
         }
-        let counts = (
-            self.inserts.len(),
-            self.deletes.len(),
-            self.updates.len(),
-            self.merges.len(),
-        );
+        let counts = (self.inserts.len(), self.deletes.len(), self.updates.len(), self.merges.len());
         Some(match counts {
             (0, 0, 0, 0) => Statement::Select,
             (_, 0, 0, 0) => Statement::Insert(self.inserts),

@@ -23,7 +23,8 @@ impl<'a> Parse<'a> {
         let text = start..start + reader.cstr()?.len();
         let count = usize::from(reader.u16()?);
         let types = reader.take(4 * count)?;
-        let types = types.chunks_exact(4).filter_map(|oid| oid.try_into().ok().map(u32::from_be_bytes)).collect();
+        let types =
+            types.chunks_exact(4).filter_map(|oid| oid.try_into().ok().map(u32::from_be_bytes)).collect();
         reader.is_empty().then_some(Self { name, text, types })
     }
 }
@@ -101,7 +102,10 @@ mod tests {
     fn parse_is_read_and_leftovers_are_errors() {
         let body = b"s1\0select $1\0\0\x01\0\0\x0b\x86";
         let parse = Parse::read(body).unwrap();
-        assert_eq!((parse.name, &body[parse.text.clone()], parse.types), (&b"s1"[..], &b"select $1"[..], vec![2950]));
+        assert_eq!(
+            (parse.name, &body[parse.text.clone()], parse.types),
+            (&b"s1"[..], &b"select $1"[..], vec![2950])
+        );
         assert_eq!(Parse::read(b"s1\0select $1\0\0\x01\0\0\x0b\x86x"), None);
         assert_eq!(Parse::read(b"s1\0select $1\0\xff\xff\0\0\x0b\x86"), None);
         assert_eq!(Parse::read(b"s1\0select $1"), None);

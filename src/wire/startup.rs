@@ -155,9 +155,19 @@ mod tests {
 
     #[test]
     fn the_database_is_the_user_unless_named() {
-        let Ok(Startup::Session(found)) = read(&packet(3 << 16, b"user\0ann\0application_name\0etl\0\0")) else { panic!() };
-        assert_eq!((found.database.as_str(), found.application.as_str(), found.replication), ("ann", "etl", false));
-        let Ok(Startup::Session(found)) = read(&packet((3 << 16) + 2, b"user\0ann\0database\0db\0_pq_.x\0y\0\0")) else { panic!() };
+        let Ok(Startup::Session(found)) = read(&packet(3 << 16, b"user\0ann\0application_name\0etl\0\0"))
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (found.database.as_str(), found.application.as_str(), found.replication),
+            ("ann", "etl", false)
+        );
+        let Ok(Startup::Session(found)) =
+            read(&packet((3 << 16) + 2, b"user\0ann\0database\0db\0_pq_.x\0y\0\0"))
+        else {
+            panic!()
+        };
         assert_eq!(found.database, "db");
     }
 

@@ -86,6 +86,12 @@ impl Proxy {
             .0
     }
 
+    /// Sends a signal, named as `kill` names it.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill is part of every system").success());
+    }
+
     /// What it wrote to stderr, the end of it.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().expect("no reader panics")).into_owned()

@@ -15,12 +15,9 @@ fn text_format(text: &str) -> (u8, String, bool, Option<String>) {
     assert_eq!(copy.obstacle, None, "{text}");
     let string = |bytes| String::from_utf8(bytes).unwrap();
     match copy.format {
-        CopyFormat::Text {
-            delimiter,
-            null,
-            header,
-            default,
-        } => (delimiter, string(null), header, default.map(string)),
+        CopyFormat::Text { delimiter, null, header, default } => {
+            (delimiter, string(null), header, default.map(string))
+        }
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -29,22 +26,13 @@ fn text_format(text: &str) -> (u8, String, bool, Option<String>) {
 fn table_and_columns_are_read() {
     for (text, schema, table, columns) in [
         ("copy ev from stdin", None, "ev", None),
-        (
-            "COPY \"S\".\"Ev\"(\"Id\",V) FROM STDIN",
-            Some("S"),
-            "Ev",
-            Some(vec!["Id", "v"]),
-        ),
+        ("COPY \"S\".\"Ev\"(\"Id\",V) FROM STDIN", Some("S"), "Ev", Some(vec!["Id", "v"])),
         ("copy binary ev from stdin", None, "ev", None),
         ("copy binary from stdin", None, "binary", None),
         ("copy ev ( id ) from stdout", None, "ev", Some(vec!["id"])),
     ] {
         let copy = copied(text);
-        assert_eq!(
-            (copy.table.schema.as_deref(), copy.table.name.as_str()),
-            (schema, table),
-            "{text}"
-        );
+        assert_eq!((copy.table.schema.as_deref(), copy.table.name.as_str()), (schema, table), "{text}");
         assert_eq!(
             copy.columns,
             columns.map(|all| all.into_iter().map(str::to_owned).collect::<Vec<_>>()),
@@ -60,104 +48,54 @@ fn text_options_are_read() {
     for (options, expected) in [
         ("", (b'\t', null(), false, None)),
         ("with (format text)", (b'\t', null(), false, None)),
-        (
-            "(FORMAT 'text', DELIMITER '|', NULL 'x', HEADER)",
-            (b'|', "x".to_owned(), true, None),
-        ),
+        ("(FORMAT 'text', DELIMITER '|', NULL 'x', HEADER)", (b'|', "x".to_owned(), true, None)),
         (
             r"with (delimiter E'\t', null E'\\N', header match, freeze, default '\D')",
             (b'\t', null(), true, Some(r"\D".to_owned())),
         ),
-        (
-            "WITH DELIMITER AS '|' NULL AS ''",
-            (b'|', String::new(), false, None),
-        ),
-        (
-            "delimiter '|' null 'x'",
-            (b'|', "x".to_owned(), false, None),
-        ),
-        (
-            "using delimiters ';' with null as 'x'",
-            (b';', "x".to_owned(), false, None),
-        ),
+        ("WITH DELIMITER AS '|' NULL AS ''", (b'|', String::new(), false, None)),
+        ("delimiter '|' null 'x'", (b'|', "x".to_owned(), false, None)),
+        ("using delimiters ';' with null as 'x'", (b';', "x".to_owned(), false, None)),
         ("delimiters ';'", (b';', null(), false, None)),
-        (
-            "with (header off, encoding 'UTF-8')",
-            (b'\t', null(), false, None),
-        ),
-        (
-            "with (header 1, freeze false, encoding latin1)",
-            (b'\t', null(), true, None),
-        ),
+        ("with (header off, encoding 'UTF-8')", (b'\t', null(), false, None)),
+        ("with (header 1, freeze false, encoding latin1)", (b'\t', null(), true, None)),
         ("encoding 'EUC_JP' freeze", (b'\t', null(), false, None)),
         ("with (null $$x$$)", (b'\t', "x".to_owned(), false, None)),
     ] {
-        assert_eq!(
-            text_format(&format!("copy ev from stdin {options}")),
-            expected,
-            "{options}"
-        );
+        assert_eq!(text_format(&format!("copy ev from stdin {options}")), expected, "{options}");
     }
 }
 
 #[test]
 fn csv_options_are_read() {
-    let csv = |delimiter, quote, escape, null: &str, header, force_null, force_not_null| {
-        CopyFormat::Csv {
-            delimiter,
-            quote,
-            escape,
-            null: null.into(),
-            header,
-            force_null,
-            force_not_null,
-            default: None,
-        }
+    let csv = |delimiter, quote, escape, null: &str, header, force_null, force_not_null| CopyFormat::Csv {
+        delimiter,
+        quote,
+        escape,
+        null: null.into(),
+        header,
+        force_null,
+        force_not_null,
+        default: None,
     };
-    let some =
-        |names: &[&str]| ForceColumns::Some(names.iter().map(|&name| name.to_owned()).collect());
+    let some = |names: &[&str]| ForceColumns::Some(names.iter().map(|&name| name.to_owned()).collect());
     let none = ForceColumns::None;
     for (options, expected) in [
-        (
-            "with (format csv)",
-            csv(b',', b'"', b'"', "", false, none.clone(), none.clone()),
-        ),
-        (
-            "csv header",
-            csv(b',', b'"', b'"', "", true, none.clone(), none.clone()),
-        ),
+        ("with (format csv)", csv(b',', b'"', b'"', "", false, none.clone(), none.clone())),
+        ("csv header", csv(b',', b'"', b'"', "", true, none.clone(), none.clone())),
         (
             "with csv header quote as '''' delimiter ';'",
             csv(b';', b'\'', b'\'', "", true, none.clone(), none.clone()),
         ),
         (
             r#"WITH CSV QUOTE '"' ESCAPE AS '\' NULL 'n' FORCE NOT NULL a, b FORCE NULL c"#,
-            csv(
-                b',',
-                b'"',
-                b'\\',
-                "n",
-                false,
-                some(&["c"]),
-                some(&["a", "b"]),
-            ),
+            csv(b',', b'"', b'\\', "n", false, some(&["c"]), some(&["a", "b"])),
         ),
         (
             "(format csv, force_null (a, \"B\"), force_not_null *, header true)",
-            csv(
-                b',',
-                b'"',
-                b'"',
-                "",
-                true,
-                some(&["a", "B"]),
-                ForceColumns::All,
-            ),
+            csv(b',', b'"', b'"', "", true, some(&["a", "B"]), ForceColumns::All),
         ),
-        (
-            "csv force not null *",
-            csv(b',', b'"', b'"', "", false, none.clone(), ForceColumns::All),
-        ),
+        ("csv force not null *", csv(b',', b'"', b'"', "", false, none.clone(), ForceColumns::All)),
     ] {
         let copy = copied(&format!("copy ev from stdin {options}"));
         assert_eq!((copy.format, copy.obstacle), (expected, None), "{options}");
@@ -175,11 +113,7 @@ fn binary_is_read_in_every_place() {
         "copy \"T\" ( \"id\" ) from stdin binary",
     ] {
         let copy = copied(text);
-        assert_eq!(
-            (copy.format, copy.obstacle),
-            (CopyFormat::Binary, None),
-            "{text}"
-        );
+        assert_eq!((copy.format, copy.obstacle), (CopyFormat::Binary, None), "{text}");
     }
 }
 
@@ -205,12 +139,7 @@ fn what_changes_the_data_on_the_way_is_an_obstacle() {
         "csv unheard of",
         "using csv",
     ] {
-        assert!(
-            copied(&format!("copy ev from stdin {options}"))
-                .obstacle
-                .is_some(),
-            "{options}"
-        );
+        assert!(copied(&format!("copy ev from stdin {options}")).obstacle.is_some(), "{options}");
     }
 }
 
@@ -224,14 +153,8 @@ fn other_copies_name_the_table_they_fill() {
         ("copy ev from '/tmp/x' csv", Some(Some("ev"))),
         ("copy s.ev (id) from program 'x'", Some(Some("ev"))),
         ("copy (delete from ev returning *) to stdout", None),
-        (
-            "copy (with x as (delete from ev returning *) select * from x) to stdout",
-            None,
-        ),
-        (
-            "copy ((with x as (delete from ev returning *) select * from x)) to stdout",
-            None,
-        ),
+        ("copy (with x as (delete from ev returning *) select * from x) to stdout", None),
+        ("copy ((with x as (delete from ev returning *) select * from x)) to stdout", None),
         ("copy ev", None),
     ] {
         let found = match classify(text.as_bytes(), 0..text.len(), lex::Options::default()) {

@@ -18,27 +18,9 @@ fn owned(names: &[&str]) -> Vec<String> {
 fn the_head_names_table_alias_and_columns() {
     for (text, schema, table, alias, columns) in [
         ("insert into ev values (1)", None, "ev", None, None),
-        (
-            "INSERT INTO Ev(ID, v)VALUES(1,2)",
-            None,
-            "ev",
-            None,
-            Some(vec!["id", "v"]),
-        ),
-        (
-            "insert into \"S\".\"T\" as x (\"Id\") values (1)",
-            Some("S"),
-            "T",
-            Some("x"),
-            Some(vec!["Id"]),
-        ),
-        (
-            "insert into db.s.t (values) values (1)",
-            Some("s"),
-            "t",
-            None,
-            Some(vec!["values"]),
-        ),
+        ("INSERT INTO Ev(ID, v)VALUES(1,2)", None, "ev", None, Some(vec!["id", "v"])),
+        ("insert into \"S\".\"T\" as x (\"Id\") values (1)", Some("S"), "T", Some("x"), Some(vec!["Id"])),
+        ("insert into db.s.t (values) values (1)", Some("s"), "t", None, Some(vec!["values"])),
         (
             "insert /* c */ into t -- x\n (a[1], b.c, d) overriding system value values (1, 2, 3)",
             None,
@@ -55,11 +37,7 @@ fn the_head_names_table_alias_and_columns() {
         assert_eq!(insert.table.schema.as_deref(), schema, "{text}");
         assert_eq!(insert.table.name, table, "{text}");
         assert_eq!(insert.alias.as_deref(), alias, "{text}");
-        assert_eq!(
-            insert.columns,
-            columns.map(|columns| owned(&columns)),
-            "{text}"
-        );
+        assert_eq!(insert.columns, columns.map(|columns| owned(&columns)), "{text}");
         assert!(!insert.overriding_user, "{text}");
     }
     assert!(parsed("insert into t overriding user value values (1)").overriding_user);
@@ -110,13 +88,9 @@ fn what_follows_the_rows_must_be_a_tail() {
     ] {
         let statement = classify(text.as_bytes(), 0..text.len(), Options::default());
         let followed = match &statement {
-            Statement::Insert(inserts) => !matches!(
-                inserts[..],
-                [Insert {
-                    source: Source::Uninspected(_),
-                    ..
-                }]
-            ),
+            Statement::Insert(inserts) => {
+                !matches!(inserts[..], [Insert { source: Source::Uninspected(_), .. }])
+            }
             other => *other != Statement::Unknown,
         };
         assert!(!followed, "{text}: {statement:?}");
@@ -134,41 +108,22 @@ fn conflict_and_returning_are_read() {
     for (tail, conflict, returning) in [
         ("", None, None),
         ("on conflict do nothing", Some(Conflict::Nothing), None),
-        (
-            "ON CONFLICT (id) DO NOTHING RETURNING *",
-            Some(Conflict::Nothing),
-            Some("*"),
-        ),
-        (
-            "on conflict on constraint c do update set v = excluded.v, \"N\" = 1",
-            update(&["v", "N"]),
-            None,
-        ),
+        ("ON CONFLICT (id) DO NOTHING RETURNING *", Some(Conflict::Nothing), Some("*")),
+        ("on conflict on constraint c do update set v = excluded.v, \"N\" = 1", update(&["v", "N"]), None),
         (
             "on conflict (id) where a > 1 do update set (v, w) = (1, 2) where t.v is distinct from 'x' returning id, v as x",
             update(&["v", "w"]),
             Some("id, v as x"),
         ),
         ("on conflict (id) do update set a is odd", update(&[]), None),
-        (
-            "on conflict (id) do select returning id",
-            update(&[]),
-            Some("id"),
-        ),
+        ("on conflict (id) do select returning id", update(&[]), Some("id")),
         ("returning t.id", None, Some("t.id")),
     ] {
         for source in ["values (1)", "select 1", "default values"] {
             let text = format!("insert into t {source} {tail}");
             let insert = parsed(&text);
             assert_eq!(insert.conflict, conflict, "{text}");
-            assert_eq!(
-                insert
-                    .returning
-                    .map(|range| text[range].to_owned())
-                    .as_deref(),
-                returning,
-                "{text}"
-            );
+            assert_eq!(insert.returning.map(|range| text[range].to_owned()).as_deref(), returning, "{text}");
             assert!(!matches!(insert.source, Source::Uninspected(_)), "{text}");
         }
     }

@@ -6,12 +6,7 @@ fn scanned(text: &str) -> Vec<Vec<(CellKind, &str, Cast)>> {
     let mut scanner = RowScanner::new(text.as_bytes(), 0..text.len(), Options::default());
     let (mut rows, mut cells) = (Vec::new(), Vec::new());
     while scanner.next_row(&mut cells).is_some() {
-        rows.push(
-            cells
-                .iter()
-                .map(|cell| (cell.kind, &text[cell.range.clone()], cell.cast))
-                .collect(),
-        );
+        rows.push(cells.iter().map(|cell| (cell.kind, &text[cell.range.clone()], cell.cast)).collect());
     }
     rows
 }
@@ -54,20 +49,10 @@ fn cells_are_what_they_are_written_as() {
         ("'a'::char", String, "a", Cast::Other),
         ("'a'::uuid[]", String, "a", Cast::Other),
         ("'a'::my_domain", String, "a", Cast::Other),
-        (
-            "'2020-01-01'::timestamp with time zone",
-            String,
-            "2020-01-01",
-            Cast::Other,
-        ),
+        ("'2020-01-01'::timestamp with time zone", String, "2020-01-01", Cast::Other),
         ("'1'::double precision", String, "1", Cast::Other),
         ("cast('a' as uuid)", String, "a", Cast::Uuid),
-        (
-            "CAST( CAST('a' AS text) AS uuid )",
-            String,
-            "a",
-            Cast::TextThenUuid,
-        ),
+        ("CAST( CAST('a' AS text) AS uuid )", String, "a", Cast::TextThenUuid),
         ("uuid 'a'", String, "a", Cast::Uuid),
         ("UUID E'a\\''", Escaped, "UUID E'a\\''", Cast::Uuid),
         ("pg_catalog.uuid 'a'::text", String, "a", Cast::UuidThenText),
@@ -99,45 +84,18 @@ fn cells_are_what_they_are_written_as() {
         ("'a' 'b'", Other, "'a' 'b'", Cast::None),
         ("$1 + 1", Other, "$1 + 1", Cast::None),
         ("1 - 1", Other, "1 - 1", Cast::None),
-        (
-            "f('a', (1, 2), ARRAY[3, 4])",
-            Other,
-            "f('a', (1, 2), ARRAY[3, 4])",
-            Cast::None,
-        ),
-        (
-            "case when a then ',' else b end",
-            Other,
-            "case when a then ',' else b end",
-            Cast::None,
-        ),
-        (
-            "(select x from y where z in (1, 2))",
-            Other,
-            "(select x from y where z in (1, 2))",
-            Cast::None,
-        ),
+        ("f('a', (1, 2), ARRAY[3, 4])", Other, "f('a', (1, 2), ARRAY[3, 4])", Cast::None),
+        ("case when a then ',' else b end", Other, "case when a then ',' else b end", Cast::None),
+        ("(select x from y where z in (1, 2))", Other, "(select x from y where z in (1, 2))", Cast::None),
         ("gen_random_uuid()", Other, "gen_random_uuid()", Cast::None),
         ("interval '1' day", Other, "interval '1' day", Cast::None),
-        (
-            "((((((((('a')))))))))",
-            Other,
-            "((((((((('a')))))))))",
-            Cast::None,
-        ),
+        ("((((((((('a')))))))))", Other, "((((((((('a')))))))))", Cast::None),
     ] {
         // Alone, among others, with and without blanks and comments around.
-        for (before, after) in [
-            ("(", ")"),
-            ("(1,", ",$9)"),
-            ("( 'x' , ", " , 'y' )"),
-            ("(/*,*/", "--)\n)"),
-        ] {
+        for (before, after) in [("(", ")"), ("(1,", ",$9)"), ("( 'x' , ", " , 'y' )"), ("(/*,*/", "--)\n)")] {
             let text = format!("{before}{cell}{after}");
             let rows = scanned(&text);
-            let found = rows
-                .first()
-                .and_then(|row| row.iter().find(|found| **found == (kind, range, cast)));
+            let found = rows.first().and_then(|row| row.iter().find(|found| **found == (kind, range, cast)));
             assert!(found.is_some() && rows.len() == 1, "{text}: {rows:?}");
         }
     }
@@ -147,13 +105,7 @@ fn cells_are_what_they_are_written_as() {
 fn backslashes_hide_a_quote_while_strings_are_not_standard_conforming() {
     let text = br"('a\', 'b', $1)";
     let mut cells = Vec::new();
-    let mut off = RowScanner::new(
-        text,
-        0..text.len(),
-        Options {
-            standard_conforming_strings: false,
-        },
-    );
+    let mut off = RowScanner::new(text, 0..text.len(), Options { standard_conforming_strings: false });
     assert_eq!(off.next_row(&mut cells), None);
     let mut on = RowScanner::new(text, 0..text.len(), Options::default());
     assert_eq!(on.next_row(&mut cells), Some(0..text.len()));
@@ -197,15 +149,9 @@ fn any_cell() -> impl Strategy<Value = (String, CellKind, String)> {
         let text = format!(r"E'{a}\'{b}'");
         (text.clone(), CellKind::Escaped, text)
     });
-    let dollar =
-        r#"[a-z'",()\n ]{0,12}"#.prop_map(|text| (format!("$q${text}$q$"), CellKind::String, text));
-    let param = (1u16..).prop_map(|number| {
-        (
-            format!("${number}"),
-            CellKind::Param(number),
-            format!("${number}"),
-        )
-    });
+    let dollar = r#"[a-z'",()\n ]{0,12}"#.prop_map(|text| (format!("$q${text}$q$"), CellKind::String, text));
+    let param =
+        (1u16..).prop_map(|number| (format!("${number}"), CellKind::Param(number), format!("${number}")));
     let number = (-1e6..1e6f64).prop_map(|number| {
         let text = format!("{number:.3}");
         (text.clone(), CellKind::Number, text)
@@ -224,13 +170,7 @@ fn any_cell() -> impl Strategy<Value = (String, CellKind, String)> {
 }
 
 fn blank_text() -> impl Strategy<Value = &'static str> {
-    prop_oneof![
-        Just(""),
-        Just(" "),
-        Just("\n\t"),
-        Just("/* ,'( */"),
-        Just("--)'\n")
-    ]
+    prop_oneof![Just(""), Just(" "), Just("\n\t"), Just("/* ,'( */"), Just("--)'\n")]
 }
 
 proptest! {
@@ -271,9 +211,7 @@ proptest! {
 }
 
 fn lies_in_order(text: &[u8], on: bool) -> Result<(), TestCaseError> {
-    let options = Options {
-        standard_conforming_strings: on,
-    };
+    let options = Options { standard_conforming_strings: on };
     let mut scanner = RowScanner::new(text, 0..text.len(), options);
     let (mut cells, mut last) = (Vec::new(), 0);
     while let Some(row) = scanner.next_row(&mut cells) {

@@ -9,14 +9,8 @@ fn classified(text: &str) -> Statement {
 
 fn name(text: &str) -> Name {
     match text.split_once('.') {
-        Some((schema, name)) => Name {
-            schema: Some(schema.to_owned()),
-            name: name.to_owned(),
-        },
-        None => Name {
-            schema: None,
-            name: text.to_owned(),
-        },
+        Some((schema, name)) => Name { schema: Some(schema.to_owned()), name: name.to_owned() },
+        None => Name { schema: None, name: text.to_owned() },
     }
 }
 
@@ -29,16 +23,12 @@ fn check(cases: &[(&str, Statement)]) {
 #[test]
 fn transactions() {
     use Statement::{
-        Begin, Commit, Harmless, PrepareTransaction, Release, Rollback, RollbackTo, Savepoint,
-        Unknown,
+        Begin, Commit, Harmless, PrepareTransaction, Release, Rollback, RollbackTo, Savepoint, Unknown,
     };
     check(&[
         ("begin", Begin),
         ("BEGIN WORK", Begin),
-        (
-            "/* c */ begin transaction isolation level repeatable read, read only not deferrable",
-            Begin,
-        ),
+        ("/* c */ begin transaction isolation level repeatable read, read only not deferrable", Begin),
         ("BEGIN READ WRITE", Begin),
         ("start transaction isolation level serializable", Begin),
         ("start", Unknown),
@@ -62,10 +52,7 @@ fn transactions() {
         ("savepoint", Unknown),
         ("rollback to savepoint s1", RollbackTo("s1".into())),
         ("ROLLBACK WORK TO \"S\"", RollbackTo("S".into())),
-        (
-            "rollback transaction to savepoint savepoint",
-            RollbackTo("savepoint".into()),
-        ),
+        ("rollback transaction to savepoint savepoint", RollbackTo("savepoint".into())),
         ("rollback to s1", RollbackTo("s1".into())),
         ("release savepoint s1", Release("s1".into())),
         ("release s1", Release("s1".into())),
@@ -82,55 +69,30 @@ fn settings() {
         name: name.into(),
         values: Some(values.iter().map(|&value| value.to_owned()).collect()),
     };
-    let reset = |local, name: &str| Statement::Set {
-        local,
-        name: name.into(),
-        values: None,
-    };
+    let reset = |local, name: &str| Statement::Set { local, name: name.into(), values: None };
     check(&[
         (
             "set search_path to A, \"B\", 'c d', public",
             set(false, "search_path", &["a", "B", "c d", "public"]),
         ),
-        (
-            "SET SESSION Search_Path = ''",
-            set(false, "search_path", &[""]),
-        ),
-        (
-            "set local statement_timeout = 100",
-            set(true, "statement_timeout", &["100"]),
-        ),
+        ("SET SESSION Search_Path = ''", set(false, "search_path", &[""])),
+        ("set local statement_timeout = 100", set(true, "statement_timeout", &["100"])),
         ("set local x.y to -1.5", set(true, "x.y", &["-1.5"])),
-        (
-            "SET LOCAL untwin.mode = 'observe'",
-            set(true, "untwin.mode", &["observe"]),
-        ),
-        (
-            r"set standard_conforming_strings = E'o\x66f'",
-            set(false, "standard_conforming_strings", &["off"]),
-        ),
+        ("SET LOCAL untwin.mode = 'observe'", set(true, "untwin.mode", &["observe"])),
+        (r"set standard_conforming_strings = E'o\x66f'", set(false, "standard_conforming_strings", &["off"])),
         ("set x to on", set(false, "x", &["on"])),
         ("set x to default", reset(false, "x")),
         ("set local x = default", reset(true, "x")),
-        (
-            "set time zone 'Europe/Rome'",
-            set(false, "timezone", &["Europe/Rome"]),
-        ),
+        ("set time zone 'Europe/Rome'", set(false, "timezone", &["Europe/Rome"])),
         ("set local time zone -3", set(true, "timezone", &["-3"])),
-        (
-            "set time zone interval '-08:00' hour to minute",
-            set(false, "timezone", &["-08:00"]),
-        ),
+        ("set time zone interval '-08:00' hour to minute", set(false, "timezone", &["-08:00"])),
         ("set time zone local", reset(false, "timezone")),
         ("set names 'utf8'", set(false, "client_encoding", &["utf8"])),
         ("set names", reset(false, "client_encoding")),
         ("set names default", reset(false, "client_encoding")),
         ("set schema 'x'", set(false, "search_path", &["x"])),
         ("set local schema 'x'", set(true, "search_path", &["x"])),
-        (
-            "set xml option document",
-            set(false, "xmloption", &["document"]),
-        ),
+        ("set xml option document", set(false, "xmloption", &["document"])),
         ("set role none", SetRole),
         ("set local role \"R\"", SetRole),
         ("set session role r", SetRole),
@@ -138,10 +100,7 @@ fn settings() {
         ("set session authorization x", SetRole),
         ("set local session authorization default", SetRole),
         ("set session session authorization x", SetRole),
-        (
-            "set session characteristics as transaction read only",
-            Harmless,
-        ),
+        ("set session characteristics as transaction read only", Harmless),
         ("set transaction isolation level serializable", Harmless),
         ("set constraints all deferred", Harmless),
         ("set constraints a.b, \"immediate\" deferred", Harmless),
@@ -172,28 +131,12 @@ fn prepared_statements() {
                 body: 35..text.len(),
             },
         ),
-        (
-            "prepare \"P\" as select 1",
-            Statement::Prepare {
-                name: "P".into(),
-                types: vec![],
-                body: 15..23,
-            },
-        ),
+        ("prepare \"P\" as select 1", Statement::Prepare { name: "P".into(), types: vec![], body: 15..23 }),
         ("prepare p as", Statement::Unknown),
-        (
-            "execute p",
-            Statement::Execute {
-                name: "p".into(),
-                arguments: vec![],
-            },
-        ),
+        ("execute p", Statement::Execute { name: "p".into(), arguments: vec![] }),
         (
             "EXECUTE p ( 'a,b' , f(1, 2), $1::uuid )",
-            Statement::Execute {
-                name: "p".into(),
-                arguments: vec![12..17, 20..27, 29..37],
-            },
+            Statement::Execute { name: "p".into(), arguments: vec![12..17, 20..27, 29..37] },
         ),
         ("execute p (1", Statement::Unknown),
         ("deallocate p", Statement::Deallocate("p".into())),
@@ -201,10 +144,7 @@ fn prepared_statements() {
         ("deallocate all", Statement::DeallocateAll),
         ("deallocate prepare all", Statement::DeallocateAll),
         ("deallocate \"all\"", Statement::Deallocate("all".into())),
-        (
-            "deallocate prepare",
-            Statement::Deallocate("prepare".into()),
-        ),
+        ("deallocate prepare", Statement::Deallocate("prepare".into())),
         ("deallocate", Statement::Unknown),
     ]);
 }
@@ -213,108 +153,51 @@ fn prepared_statements() {
 fn explain_runs_its_body_only_with_analyze() {
     for (text, analyze, body) in [
         ("explain select 1", false, "select 1"),
-        (
-            "EXPLAIN ANALYZE insert into t values (1)",
-            true,
-            "insert into t values (1)",
-        ),
+        ("EXPLAIN ANALYZE insert into t values (1)", true, "insert into t values (1)"),
         ("explain analyze verbose select 1", true, "select 1"),
         ("explain verbose select 1", false, "select 1"),
         ("explain (analyze, format json) select 1", true, "select 1"),
-        (
-            "explain (FORMAT json, ANALYZE false) select 1",
-            false,
-            "select 1",
-        ),
+        ("explain (FORMAT json, ANALYZE false) select 1", false, "select 1"),
         ("explain (analyze off, verbose) select 1", false, "select 1"),
         ("explain (analyze 0) select 1", false, "select 1"),
         ("explain (analyze 'off') select 1", false, "select 1"),
-        (
-            "explain (analyze false, analyze true) select 1",
-            true,
-            "select 1",
-        ),
+        ("explain (analyze false, analyze true) select 1", true, "select 1"),
         ("explain (costs) (select 1)", false, "(select 1)"),
         ("explain (select 1)", false, "(select 1)"),
         ("explain analyze (select 1)", true, "(select 1)"),
         ("explain ((select 1))", false, "((select 1))"),
     ] {
         let at = text.len() - body.len();
-        assert_eq!(
-            classified(text),
-            Statement::Explain {
-                analyze,
-                body: at..text.len()
-            },
-            "{text}"
-        );
+        assert_eq!(classified(text), Statement::Explain { analyze, body: at..text.len() }, "{text}");
     }
-    check(&[
-        ("explain", Statement::Unknown),
-        ("explain (analyze", Statement::Unknown),
-    ]);
+    check(&[("explain", Statement::Unknown), ("explain (analyze", Statement::Unknown)]);
 }
 
 #[test]
 fn changes_of_rows_and_schema() {
-    use Statement::{
-        Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, Unknown, Update,
-    };
+    use Statement::{Ddl, Delete, DiscardAll, DiscardOther, Fetch, Harmless, Merge, Opaque, Unknown, Update};
     let truncate = |tables: &[&str], cascade| Statement::Truncate {
         tables: tables.iter().map(|table| name(table)).collect(),
         cascade,
     };
-    let created = |table: &str, temporary| Statement::CreateRelation {
-        name: name(table),
-        temporary,
-    };
+    let created = |table: &str, temporary| Statement::CreateRelation { name: name(table), temporary };
     check(&[
         ("delete from T where id = 1", Delete(name("t"))),
         ("DELETE FROM ONLY s.t * AS x USING y", Delete(name("s.t"))),
         ("delete t", Unknown),
-        (
-            "update t set a = 1",
-            Update {
-                table: name("t"),
-                columns: vec!["a".into()],
-            },
-        ),
-        (
-            "merge into s.t using x on a = b when matched then delete",
-            Merge(name("s.t")),
-        ),
-        (
-            "merge into only t as y using x on true when not matched then insert values (1)",
-            Merge(name("t")),
-        ),
+        ("update t set a = 1", Update { table: name("t"), columns: vec!["a".into()] }),
+        ("merge into s.t using x on a = b when matched then delete", Merge(name("s.t"))),
+        ("merge into only t as y using x on true when not matched then insert values (1)", Merge(name("t"))),
         ("truncate t", truncate(&["t"], false)),
-        (
-            "TRUNCATE TABLE ONLY a, s.b * RESTART IDENTITY CASCADE",
-            truncate(&["a", "s.b"], true),
-        ),
-        (
-            "truncate a continue identity restrict",
-            truncate(&["a"], false),
-        ),
+        ("TRUNCATE TABLE ONLY a, s.b * RESTART IDENTITY CASCADE", truncate(&["a", "s.b"], true)),
+        ("truncate a continue identity restrict", truncate(&["a"], false)),
         ("truncate a nonsense", Unknown),
-        (
-            "create table s.t (id uuid primary key)",
-            created("s.t", false),
-        ),
-        (
-            "CREATE TEMP TABLE IF NOT EXISTS t AS SELECT 1",
-            created("t", true),
-        ),
-        (
-            "create global temporary table t (a int) on commit drop",
-            created("t", true),
-        ),
+        ("create table s.t (id uuid primary key)", created("s.t", false)),
+        ("CREATE TEMP TABLE IF NOT EXISTS t AS SELECT 1", created("t", true)),
+        ("create global temporary table t (a int) on commit drop", created("t", true)),
         ("create unlogged table t (a int)", created("t", false)),
         ("create table pg_temp.t (a int)", created("pg_temp.t", true)),
-        (
-            "create table t as with x as (select 1) select * from x",
-            created("t", false),
-        ),
+        ("create table t as with x as (select 1) select * from x", created("t", false)),
         ("create view v as select 1", created("v", false)),
         ("create temp sequence q", created("q", true)),
         ("create table t partition of p for values in (1)", Ddl),
@@ -324,14 +207,8 @@ fn changes_of_rows_and_schema() {
         ("create index i on t (a)", Ddl),
         ("create materialized view v as select 1", Ddl),
         ("create table t as execute p", Unknown),
-        (
-            "create table t as with d as (delete from x returning *) select * from d",
-            Unknown,
-        ),
-        (
-            "create function f() returns int language sql begin atomic select 1; end",
-            Ddl,
-        ),
+        ("create table t as with d as (delete from x returning *) select * from d", Unknown),
+        ("create function f() returns int language sql begin atomic select 1; end", Ddl),
         ("alter table t add column a int", Ddl),
         ("drop table t", Ddl),
         ("grant select on t to x", Ddl),
@@ -359,10 +236,7 @@ fn changes_of_rows_and_schema() {
 #[test]
 fn queries() {
     use Statement::{Empty, Select, Unknown};
-    let created = |table: &str, temporary| Statement::CreateRelation {
-        name: name(table),
-        temporary,
-    };
+    let created = |table: &str, temporary| Statement::CreateRelation { name: name(table), temporary };
     check(&[
         ("", Empty),
         (" -- nothing\n /* at all */", Empty),
@@ -372,10 +246,7 @@ fn queries() {
         ("values (1)", Select),
         ("TABLE t", Select),
         ("with x as (select 1) select * from x", Select),
-        (
-            "with recursive x(a, b) as not materialized (values (1, 2)), y as (table z) (select 1)",
-            Select,
-        ),
+        ("with recursive x(a, b) as not materialized (values (1, 2)), y as (table z) (select 1)", Select),
         (
             "with x as (select 1) search depth first by a, b set c cycle a, b set d using e, y as (select 2) select 1",
             Select,
@@ -384,10 +255,7 @@ fn queries() {
         ("select 'into x'", Select),
         ("select * into s.t from x", created("s.t", false)),
         ("select a into temp table T from x", created("t", true)),
-        (
-            "with x as (select 1) select * into unlogged t from x",
-            created("t", false),
-        ),
+        ("with x as (select 1) select * into unlogged t from x", created("t", false)),
         ("select 'open", Unknown),
         ("with x as (select 1", Unknown),
         ("with x as select 1", Unknown),
@@ -398,31 +266,16 @@ fn queries() {
 #[test]
 fn data_modifying_ctes() {
     let tables = |statement: &Statement| match statement {
-        Statement::Insert(inserts) => inserts
-            .iter()
-            .map(|insert| insert.table.name.clone())
-            .collect::<Vec<_>>()
-            .join(" "),
-        Statement::Mixed {
-            inserts,
-            deletes,
-            updates,
-            merges,
-        } => {
-            let inserts = inserts
-                .iter()
-                .map(|insert| format!("+{}", insert.table.name));
+        Statement::Insert(inserts) => {
+            inserts.iter().map(|insert| insert.table.name.clone()).collect::<Vec<_>>().join(" ")
+        }
+        Statement::Mixed { inserts, deletes, updates, merges } => {
+            let inserts = inserts.iter().map(|insert| format!("+{}", insert.table.name));
             let deletes = deletes.iter().map(|table| format!("-{}", table.name));
-            let updates = updates
-                .iter()
-                .map(|(table, columns)| format!("={}({})", table.name, columns.join(",")));
+            let updates =
+                updates.iter().map(|(table, columns)| format!("={}({})", table.name, columns.join(",")));
             let merges = merges.iter().map(|table| format!("~{}", table.name));
-            inserts
-                .chain(deletes)
-                .chain(updates)
-                .chain(merges)
-                .collect::<Vec<_>>()
-                .join(" ")
+            inserts.chain(deletes).chain(updates).chain(merges).collect::<Vec<_>>().join(" ")
         }
         other => format!("{other:?}"),
     };
@@ -431,39 +284,18 @@ fn data_modifying_ctes() {
             "with p as (insert into par values ('K') returning id) insert into ch select 1, id from p",
             "par ch",
         ),
-        (
-            "with a as (insert into x values (1)), b as (insert into y values (2)) select 1",
-            "x y",
-        ),
-        (
-            "(with a as (insert into x values (1) returning *) select * from a)",
-            "x",
-        ),
+        ("with a as (insert into x values (1)), b as (insert into y values (2)) select 1", "x y"),
+        ("(with a as (insert into x values (1) returning *) select * from a)", "x"),
         ("with i as (select 1) insert into t values (1)", "t"),
-        (
-            "with a as (with b as (select 1) insert into x select * from b) select 1",
-            "x",
-        ),
-        (
-            "with d as (delete from a returning *) insert into b select * from d",
-            "+b -a",
-        ),
+        ("with a as (with b as (select 1) insert into x select * from b) select 1", "x"),
+        ("with d as (delete from a returning *) insert into b select * from d", "+b -a"),
         (
             "with u as (update a set v = 1, w = 2 where x returning *), i as (insert into b values (1)) merge into c using u on true when matched then do nothing",
             "+b =a(v,w) ~c",
         ),
-        (
-            "with d as (delete from a), e as (delete from b) select 1",
-            "-a -b",
-        ),
-        (
-            "with x as (select 1) delete from a",
-            "Delete(Name { schema: None, name: \"a\" })",
-        ),
-        (
-            "with i as (insert into a values (1) returning *) select * into b from i",
-            "Unknown",
-        ),
+        ("with d as (delete from a), e as (delete from b) select 1", "-a -b"),
+        ("with x as (select 1) delete from a", "Delete(Name { schema: None, name: \"a\" })"),
+        ("with i as (insert into a values (1) returning *) select * into b from i", "Unknown"),
         ("with i as (insert into 'a' values (1)) select 1", "Unknown"),
     ] {
         assert_eq!(tables(&classified(text)), expected, "{text}");
@@ -473,9 +305,7 @@ fn data_modifying_ctes() {
 #[test]
 fn the_shape_of_postgrest() {
     let text = r#"WITH pgrst_source AS (INSERT INTO "api"."ev"("id", "v") SELECT "pgrst_body"."id", "pgrst_body"."v" FROM (SELECT $1 AS json_data) pgrst_payload, LATERAL (SELECT "id", "v" FROM json_to_recordset(pgrst_payload.json_data) AS _("id" uuid, "v" text) ) pgrst_body RETURNING "api"."ev".*) SELECT '' AS total_result_set, pg_catalog.count(_postgrest_t) AS page_total FROM (SELECT "ev".* FROM "pgrst_source" AS "ev") _postgrest_t"#;
-    let Statement::Insert(inserts) = classified(text) else {
-        panic!("not inserts")
-    };
+    let Statement::Insert(inserts) = classified(text) else { panic!("not inserts") };
     assert!(
         matches!(&inserts[..], [insert] if matches!(insert.source, Source::Json { .. }) && insert.returning.is_some())
     );
@@ -486,12 +316,8 @@ fn positions_count_from_the_start_of_the_whole_text() {
     let text = b"begin; insert into t values ('K') returning id; commit";
     let mut statements = split::statements(text, Options::default());
     let range = statements.nth(1).unwrap();
-    let Statement::Insert(inserts) = classify(text, range, Options::default()) else {
-        panic!("no insert")
-    };
-    let Source::Values { rows } = inserts[0].source.clone() else {
-        panic!("no values")
-    };
+    let Statement::Insert(inserts) = classify(text, range, Options::default()) else { panic!("no insert") };
+    let Source::Values { rows } = inserts[0].source.clone() else { panic!("no values") };
     assert_eq!(&text[rows], b"('K')");
     assert_eq!(&text[inserts[0].returning.clone().unwrap()], b"id");
 }
@@ -526,11 +352,7 @@ fn a_semicolon_at_the_end_changes_nothing() {
         "create temp table t (a int)",
     ] {
         for end in [";", " ; ", ";;", "; -- done", ";\n/* done; */ ;"] {
-            assert_eq!(
-                classified(&format!("{text}{end}")),
-                classified(text),
-                "{text}{end}"
-            );
+            assert_eq!(classified(&format!("{text}{end}")), classified(text), "{text}{end}");
         }
         assert_ne!(classified(text), Statement::Unknown, "{text}");
     }
@@ -589,19 +411,12 @@ fn soup() -> impl Strategy<Value = String> {
         jsonb_array_elements json_populate_recordset e ->> -> 'id' \" ' $$ -- /* */ copy stdin begin atomic end case \
         create table function prepare execute explain analyze all union order by lateral rows ordinality cast only \
         truncate cascade temp search_path to csv header force not declare \u{fc}";
-    let words: Vec<String> = words
-        .split_whitespace()
-        .map(str::to_owned)
-        .chain(["\n".to_owned()])
-        .collect();
-    proptest::collection::vec(proptest::sample::select(words), 0..40)
-        .prop_map(|words| words.join(" "))
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).chain(["\n".to_owned()]).collect();
+    proptest::collection::vec(proptest::sample::select(words), 0..40).prop_map(|words| words.join(" "))
 }
 
 fn survives(text: &[u8], on: bool) {
-    let options = Options {
-        standard_conforming_strings: on,
-    };
+    let options = Options { standard_conforming_strings: on };
     for range in split::statements(text, options) {
         let _ = classify(text, range, options);
     }

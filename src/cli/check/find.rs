@@ -1,0 +1,202 @@
+//! What the catalog and the settings say together of every UUID key. Pure: connects to nothing, prints nothing.
+
+use std::collections::BTreeSet;
+
+use crate::catalog::Catalog;
+use crate::catalog::model::{FreeingTrigger, RelationKind, Table, TableId, Unprotected};
+use crate::catalog::reasons::Finding;
+use crate::rekey::policy::{Policies, Policy, Protect, TableRule};
+use crate::rekey::protection;
+use crate::rekey::table_name::TableName;
+
+/// What there is to say of a database.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Report {
+    /// What holds for every table without a rule of its own.
+    pub settings: Vec<Setting>,
+    /// Users and applications that other settings hold for, in words.
+    pub exceptions: Vec<String>,
+    /// Those that have a UUID key, or whose triggers bear on the keys of others.
+    pub tables: Vec<TableReport>,
+    /// What in the configuration does not fit the database.
+    pub problems: Vec<String>,
+}
+
+/// What there is to say of one table.
+#[derive(Debug, PartialEq)]
+pub(super) struct TableReport {
+    /// As `regclass` prints it.
+    pub table: String,
+    pub keys: Vec<Key>,
+    pub settings: Vec<Setting>,
+    /// After which statements keys are forgotten, and why, in words.
+    pub forgets: Vec<String>,
+    /// The lines of configuration that protect the keys that are not, as far as any do.
+    pub opt_in: Option<String>,
+}
+
+/// A setting as it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub name: &'static str,
+    pub value: &'static str,
+    pub default: &'static str,
+}
+
+/// One unique index with a UUID column.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Empty for a foreign table.
+    pub constraint: String,
+    /// The column that is, or would be, rekeyed.
+    pub column: String,
+    pub verdict: Verdict,
+}
+
+/// What becomes of twins of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Protected,
+    /// Because the configuration asks for it, in spite of this.
+    OptedIn(Unprotected),
+    /// The configuration says so.
+    SwitchedOff,
+    Unprotected {
+        reason: Unprotected,
+        can_opt_in: bool,
+    },
+}
+
+/// Looks at every key. `database` is the name by which the configuration may know the database.
+pub(super) fn report(catalog: &Catalog, policies: &Policies, database: &str) -> Report {
+    let session = policies.for_session("", database, "");
+    let ruled = |table: &Table| policies.tables().any(|(name, _)| is(table, name));
+    let tables = catalog
+        .tables()
+        .filter_map(|table| of_table(catalog, table, session.table(&table.display), ruled(table)));
+    Report {
+        settings: settings(session.rest()),
+        exceptions: policies
+            .exceptions()
+            .filter_map(|(whose, rule)| exception(&whose, &rule.settings()))
+            .collect(),
+        tables: tables.collect(),
+        problems: policies.tables().flat_map(|(name, rule)| problems(catalog, name, rule)).collect(),
+    }
+}
+
+fn of_table(catalog: &Catalog, table: &Table, policy: &Policy, is_ruled: bool) -> Option<TableReport> {
+    let keys: Vec<Key> = table.findings().map(|finding| key(&finding, policy)).collect();
+    let forgets = forgets(catalog, table);
+    if keys.is_empty() && forgets.is_empty() {
+        return None;
+    }
+    let is_open = |key: &Key| matches!(key.verdict, Verdict::Unprotected { can_opt_in: true, .. });
+    let opt_in =
+        keys.iter().any(is_open).then(|| match table.findings().find_map(|finding| finding.opt_in()) {
+            Some(lines) if !is_ruled => lines,
+            // A second section of the same name would be refused.
+            _ => "protect = true\n".to_owned(),
+        });
+    Some(TableReport { table: table.display.clone(), keys, settings: settings(policy), forgets, opt_in })
+}
+
+fn key(finding: &Finding<'_>, policy: &Policy) -> Key {
+    let named = finding.key.map(|key| protection::rekeyed(finding.table, key, policy));
+    let column =
+        named.and_then(|at| finding.table.columns.get(at)).map_or(finding.column, |column| &column.name);
+    let verdict = match (finding.reason, policy.protect) {
+        (Some(reason), Protect::Always) if finding.can_opt_in() => Verdict::OptedIn(reason),
+        (Some(reason), _) => Verdict::Unprotected { reason, can_opt_in: finding.can_opt_in() },
+        (None, Protect::Never) => Verdict::SwitchedOff,
+        (None, _) => Verdict::Protected,
+    };
+    Key { constraint: finding.constraint.to_owned(), column: column.to_owned(), verdict }
+}
+
+fn settings(policy: &Policy) -> Vec<Setting> {
+    let defaults = Policy::default().settings();
+    let both = policy.settings().into_iter().zip(defaults);
+    both.map(|((name, value), (_, default))| Setting { name, value, default }).collect()
+}
+
+fn exception(whose: &str, settings: &[(&str, &str)]) -> Option<String> {
+    let listed: Vec<String> = settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    (!listed.is_empty()).then(|| format!("{whose}: {}", listed.join(", ")))
+}
+
+/// After which statements on a table the keys of the transaction are forgotten.
+fn forgets(catalog: &Catalog, table: &Table) -> Vec<String> {
+    // An INSERT into a view is one into the tables that it stands on.
+    let inserted: &[TableId] = if table.kind == RelationKind::View {
+        &table.update_reaches
+    } else {
+        std::slice::from_ref(&table.id)
+    };
+    type Runs = fn(&FreeingTrigger) -> bool;
+    let events: [(&str, bool, &[TableId], Runs); 3] = [
+        ("INSERT", table.insert_frees, inserted, |trigger| trigger.on_insert),
+        // A row may move from one partition to another.
+        ("UPDATE", table.update_frees, &table.update_reaches, |_| true),
+        // Children may be deleted, or updated to refer to nothing.
+        ("DELETE", table.delete_frees, &table.delete_reaches, |trigger| {
+            trigger.on_delete || trigger.on_update
+        }),
+    ];
+    let told = |(event, frees, reached, runs): (&str, bool, &[TableId], Runs)| {
+        frees.then(|| format!("keys are forgotten after each {event}: {}", cause(catalog, reached, runs)))
+    };
+    events.into_iter().filter_map(told).collect()
+}
+
+fn cause(catalog: &Catalog, reached: &[TableId], runs: fn(&FreeingTrigger) -> bool) -> String {
+    let tables = reached.iter().filter_map(|&id| catalog.table(id));
+    let triggers = tables.flat_map(|table| &table.freeing_triggers).filter(|trigger| runs(trigger));
+    let functions: BTreeSet<&str> = triggers.map(|trigger| trigger.function.as_str()).collect();
+    let listed = Vec::from_iter(functions).join(", ");
+    match listed.as_str() {
+        "" => "a rule, or a function in a default or a check, could free keys".to_owned(),
+        one if !one.contains(", ") => format!("trigger function {one} could free keys"),
+        several => format!("trigger functions {several} could free keys"),
+    }
+}
+
+fn is(table: &Table, name: &TableName) -> bool {
+    table.name == name.name && name.schema.as_ref().is_none_or(|schema| *schema == table.schema)
+}
+
+/// What is wrong with the rule of one table.
+fn problems(catalog: &Catalog, name: &TableName, rule: &TableRule) -> Vec<String> {
+    let Some(table) = catalog.tables().find(|table| is(table, name)) else {
+        return vec![format!("[[table]] {name}: the database has no such table")];
+    };
+    let has_column = |wanted: &str| table.columns.iter().any(|column| column.name == wanted);
+    let mut found = Vec::new();
+    if let Some(column) = rule.rekey.as_deref().filter(|column| !can_be_rekeyed(table, column)) {
+        let what = if has_column(column) {
+            "is no UUID column of a unique key"
+        } else {
+            "is no column of a unique key"
+        };
+        found.push(format!("[[table]] {name}: rekey = \"{column}\" {what} of this table"));
+    }
+    // The columns of a table without a UUID key are not known, and do not matter.
+    let volatile =
+        rule.volatile_columns.iter().filter(|column| !table.columns.is_empty() && !has_column(column));
+    found.extend(
+        volatile.map(|column| {
+            format!("[[table]] {name}: the table has no column \"{column}\" (volatile_columns)")
+        }),
+    );
+    found
+}
+
+fn can_be_rekeyed(table: &Table, name: &str) -> bool {
+    let mut columns = table.knowable_keys().flat_map(|key| &key.columns);
+    columns.any(|&at| {
+        table.columns.get(at).is_some_and(|column| column.name == name && column.kind.can_hold_key())
+    })
+}
+
+#[cfg(test)]
+mod tests;
