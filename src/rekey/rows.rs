@@ -188,7 +188,12 @@ impl<'a> RowReader<'_, 'a> {
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
-            CellKind::Number | CellKind::Bool if cast == Cast::None => fixed(Value::Text(bytes)),
+            // Printed anew on its way into a text column: 01 becomes 1, TRUE becomes true.
+            CellKind::Number | CellKind::Bool
+                if cast == Cast::None && self.kind(input) == ColumnKind::Other =>
+            {
+                fixed(Value::Text(bytes))
+            }
             CellKind::Number | CellKind::Bool | CellKind::Escaped => fixed(Value::Unknown(bytes)),
             CellKind::Other => Slot { value: Value::Unknown(bytes), place: Place::Fixed(EXPRESSION) },
         }
