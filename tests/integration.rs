@@ -22,6 +22,8 @@ mod encodings;
 mod expect;
 #[path = "integration/families.rs"]
 mod families;
+#[path = "integration/freed.rs"]
+mod freed;
 #[path = "integration/generator.rs"]
 mod generator;
 #[path = "integration/harmless.rs"]

@@ -5,7 +5,7 @@ use super::families::Families;
 use super::model::TableId;
 use super::raw::{Document, TriggerFunction};
 use super::trigger::{Body, Function, Names, bits};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Trigger functions by oid, and which of them could free keys.
 pub(super) struct Functions {
@@ -49,6 +49,17 @@ impl Functions {
         match self.by_oid.get(&oid)? {
             Function::Readable(body) if !self.frees(oid) => Some(body),
             _ => None,
+        }
+    }
+
+    /// Whether the function, as a BEFORE ROW trigger, may set one of these columns.
+    pub fn may_set(&self, oid: u32, columns: &BTreeSet<&str>) -> bool {
+        match self.by_oid.get(&oid) {
+            Some(Function::BuiltIn) => false,
+            Some(Function::Readable(body)) => {
+                !body.passes_row_through() || columns.iter().any(|column| body.mentions(column))
+            }
+            Some(Function::Unknown) | None => true,
         }
     }
 

@@ -3,7 +3,8 @@
 
 use super::families::Families;
 use super::frees::{Frees, Functions};
-use super::model::{Table, TableId};
+use super::model::{Moves, Table, TableId};
+use super::moves::Movers;
 use super::raw::{self, Document};
 use super::reach::{Event, Reach};
 use super::snapshot::Catalog;
@@ -40,12 +41,16 @@ pub fn parse(json: &str, version: u64) -> Result<Catalog, Error> {
     let keyed_parents: HashSet<TableId> =
         tables.iter().filter(|table| has_uuid_key(table)).map(|table| table.id).collect();
     let mut reach = Reach::new(&document, &families);
+    let movers = Movers::new(&document, &families, &functions);
     let mut effects = HashMap::new();
     for table in &mut tables {
         table.foreign_keys.retain(|key| keyed_parents.contains(&key.parent));
         table.insert_frees = frees.insert.contains(&table.id.0);
         let root = families.root(table.id.0);
-        effects.entry(root).or_insert_with(|| Effects::new(root, &families, &mut reach, &frees)).apply(table);
+        effects
+            .entry(root)
+            .or_insert_with(|| Effects::new(root, &families, &mut reach, &frees, &movers))
+            .apply(table);
     }
     Ok(Catalog::new(version, tables, &document))
 }
@@ -58,17 +63,19 @@ fn has_uuid_key(table: &Table) -> bool {
 struct Effects {
     delete: (Arc<[TableId]>, bool),
     update: (Arc<[TableId]>, bool),
+    moves: Moves,
     truncate: (Arc<[TableId]>, bool),
 }
 
 impl Effects {
-    fn new(root: u32, families: &Families, reach: &mut Reach, frees: &Frees) -> Self {
+    fn new(root: u32, families: &Families, reach: &mut Reach, frees: &Frees, movers: &Movers) -> Self {
         let own = families.members(root);
         let [delete, update, truncate] =
             [Event::Delete, Event::Update, Event::Truncate].map(|event| reach.tables(root, event));
         Self {
             delete: (Arc::clone(&delete), frees.by_delete(&delete, &own)),
             update: (Arc::clone(&update), frees.by_update(&update, &own)),
+            moves: movers.of(root),
             truncate: (Arc::clone(&truncate), frees.by_truncate(&truncate)),
         }
     }
@@ -76,6 +83,7 @@ impl Effects {
     fn apply(&self, table: &mut Table) {
         (table.delete_reaches, table.delete_frees) = self.delete.clone();
         (table.update_reaches, table.update_frees) = self.update.clone();
+        table.update_moves = self.moves.clone();
         (table.truncate_reaches, table.truncate_frees) = self.truncate.clone();
     }
 }

@@ -9,6 +9,7 @@ mod frees;
 mod keys;
 pub mod load;
 pub mod model;
+mod moves;
 mod raw;
 mod reach;
 pub mod reasons;

@@ -69,8 +69,38 @@ pub struct Table {
     pub delete_reaches: Arc<[TableId]>,
     /// The same for UPDATE of a key (ON UPDATE CASCADE …), itself too.
     pub update_reaches: Arc<[TableId]>,
+    /// Which columns an UPDATE must set to move a key in one of those.
+    pub update_moves: Moves,
     /// The same for TRUNCATE … CASCADE (every table with a foreign key here, transitively), itself too.
     pub truncate_reaches: Arc<[TableId]>,
+}
+
+/// The columns of which one must be set for a key to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Whatever is set.
+    Any,
+    /// By name.
+    Columns(Arc<[Box<str>]>),
+}
+
+impl Default for Moves {
+    fn default() -> Self {
+        Self::Columns(Arc::default())
+    }
+}
+
+impl Moves {
+    /// Whether to set these columns may move a key. None: they are not known.
+    #[must_use]
+    pub fn with(&self, columns: &[String]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Columns(names) => {
+                columns.is_empty() || names.iter().any(|name| columns.iter().any(|set| **set == **name))
+            }
+        }
+    }
 }
 
 impl Table {

@@ -78,6 +78,12 @@ impl Catalog {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether any relation has this name, whatever its schema.
+    #[must_use]
+    pub fn bears(&self, name: &str) -> bool {
+        !self.namesakes(name).is_empty()
+    }
+
     /// Whether some name can mean two tables, so that a session's search path matters.
     #[must_use]
     pub fn has_homonyms(&self) -> bool {

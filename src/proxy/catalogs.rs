@@ -1,12 +1,15 @@
 //! The snapshots of the catalog, one a database, shared by its sessions. Knows when one is old; how it is
 //! loaded is the sessions' business.
 
-use crate::catalog::Catalog;
+use super::rules::Current;
+use crate::catalog::{Catalog, load};
+use crate::rekey::protection;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Snapshots by database name.
 #[derive(Default)]
@@ -38,6 +41,8 @@ pub(crate) struct Shelf {
     done: Notify,
     /// The version of the snapshot while it is neither old nor wrong, else 0.
     usable: AtomicU64,
+    /// The version of the snapshot while it is not wrong, else 0.
+    valid: AtomicU64,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ struct State {
     loading: bool,
     failed: Option<Instant>,
     version: u64,
+    /// The last snapshot, wrong or not, with a hash of the text it was read from and the version of the rules.
+    last: Option<((u128, u64), Arc<Catalog>)>,
 }
 
 /// What a session is to do about its catalog.
@@ -107,13 +114,37 @@ impl Shelf {
         self.usable.load(Ordering::Acquire)
     }
 
+    /// The version of the snapshot that may be used by who cannot ask for a newer one, or 0: nothing is known
+    /// to have changed since it was taken.
+    pub fn valid(&self) -> u64 {
+        self.valid.load(Ordering::Acquire)
+    }
+
+    /// Reads what the server told. The same text is the same snapshot, under its old version: a session within
+    /// a transaction may go on with it.
+    ///
+    /// # Errors
+    /// The text cannot be read.
+    pub fn read(&self, text: &str, version: u64, rules: &Current) -> Result<Arc<Catalog>, load::Error> {
+        let source = (xxh3_128(text.as_bytes()), rules.version());
+        let same = self.state().last.clone().filter(|(last, _)| *last == source);
+        let catalog = match same {
+            Some((_, catalog)) => catalog,
+            None => Arc::new(protection::configured(load::parse(text, version)?, &rules.get().policies)),
+        };
+        self.state().last = Some((source, Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
     pub fn loaded(&self, catalog: Arc<Catalog>) {
         let mut state = self.state();
+        let version = if state.wrong { 0 } else { catalog.version };
         state.catalog = Some(catalog);
         state.taken = Some(Instant::now());
         state.loading = false;
         state.failed = None;
-        self.usable.store(if state.wrong { 0 } else { state.version }, Ordering::Release);
+        self.usable.store(version, Ordering::Release);
+        self.valid.store(version, Ordering::Release);
         drop(state);
         self.done.notify_waiters();
     }
@@ -138,6 +169,7 @@ impl Shelf {
         let mut state = self.state();
         state.wrong = true;
         self.usable.store(0, Ordering::Release);
+        self.valid.store(0, Ordering::Release);
     }
 
     /// The snapshot is old if it was taken longer than `ttl` ago.

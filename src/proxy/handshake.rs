@@ -199,6 +199,7 @@ impl Login<'_> {
         let mut ready = false;
         while let Some(header) = complete(bytes.get(end..).unwrap_or_default())? {
             if header.tag == backend::READY {
+                session.logged_in();
                 ready = true;
                 break;
             }

@@ -11,6 +11,7 @@ mod cancel;
 mod catalogs;
 mod connection;
 mod credentials;
+mod entropy;
 mod farewell;
 mod guests;
 mod handshake;

@@ -1,13 +1,14 @@
 //! Facts of a session as records of the journal, and their fates.
 
 use super::Shared;
+use super::entropy::System;
 use crate::journal::record::{Action, Carrier, Fate, Id, Note, Origin, Place, Record};
 use crate::journal::writer;
-use crate::rekey::fresh::{Entropy, System};
+use crate::rekey::fresh::Entropy;
 use crate::rekey::judge;
 use crate::session::{self, Fact};
 use jiff::Timestamp;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// What one session has written to the journal and whose fate is open.
@@ -81,15 +82,14 @@ impl Records {
 
     /// Writes fates that have become known.
     pub fn settle(&mut self, settled: &[(u64, session::Fate)], shared: &Shared) {
+        // Both are long where a whole batch was sent twice.
+        let fates: HashMap<u64, session::Fate> = settled.iter().copied().collect();
+        let (known, open): (VecDeque<_>, VecDeque<_>) =
+            self.open.drain(..).partition(|(ordinal, _)| fates.contains_key(ordinal));
+        self.open = open;
         for fate in [session::Fate::Committed, session::Fate::RolledBack, session::Fate::Unknown] {
-            let mut ids = Vec::new();
-            self.open.retain(|&(ordinal, id)| {
-                let hit = settled.contains(&(ordinal, fate));
-                if hit {
-                    ids.push(id);
-                }
-                !hit
-            });
+            let of_fate = known.iter().filter(|(ordinal, _)| fates.get(ordinal) == Some(&fate));
+            let ids: Vec<Id> = of_fate.map(|(_, id)| *id).collect();
             if !ids.is_empty() {
                 let (fate, counter) = match fate {
                     session::Fate::Committed => (Fate::Committed, &shared.counters.committed_total),

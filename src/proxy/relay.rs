@@ -8,7 +8,6 @@ use super::records::Records;
 use super::shutdown::GRACE;
 use super::stream::send;
 use crate::catalog;
-use crate::rekey::protection;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
 use crate::wire::tag::{backend, frontend};
@@ -121,7 +120,8 @@ impl<'a> Link<'a> {
         let usable = self.shelf.current();
         let knows = usable != 0 && session.catalog_version() == Some(usable);
         let current = knows && session.rules_version() == self.shared.rules.version();
-        !(current && !session.wants_scope()) && session.is_idle() && self.flushed.load(Ordering::Acquire)
+        let known = current && !session.wants_scope() && !session.distrusts();
+        !known && session.is_idle() && self.flushed.load(Ordering::Acquire)
     }
 
     /// Runs a call into the session. If it panics, the connection goes on unread: no client loses data
@@ -308,6 +308,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
                             return Pause::Refresh;
                         }
                         refreshed = false;
+                        if is_statement(header.tag) {
+                            state.session.compare_catalog(link.shelf.valid());
+                        }
                         self.message(state, header);
                         if !self.outcome.is_nothing() {
                             return Pause::Outcome(header);
@@ -475,7 +478,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             }
         };
         self.link.guarded(|state| match catalog {
-            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => {}
+            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => {
+                state.session.confirm_catalog()
+            }
             Some(catalog) => state.session.learn_catalog(catalog),
             None => state.session.forget_catalog(),
         });
@@ -539,9 +544,8 @@ impl LoadGuard<'_> {
     pub fn finish(mut self, answer: Answer, version: u64, shared: &Shared) -> Option<Arc<catalog::Catalog>> {
         let shelf = self.0.take()?;
         let reason = match answer {
-            Answer::Told(_, text) => match catalog::load::parse(&text, version) {
+            Answer::Told(_, text) => match shelf.read(&text, version, &shared.rules) {
                 Ok(catalog) => {
-                    let catalog = Arc::new(protection::configured(catalog, &shared.rules.get().policies));
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
                     return Some(catalog);

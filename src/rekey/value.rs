@@ -17,6 +17,11 @@ pub enum Value<'a> {
         bytes: &'a [u8],
         oid: u32,
     },
+    /// The text of a value of the declared type `oid`.
+    Typed {
+        bytes: &'a [u8],
+        oid: u32,
+    },
     /// A UUID that is printed anew on its way into a text column.
     Uuid(u128),
     /// Cannot be compared; the bytes still tell identical rows apart.
@@ -89,7 +94,8 @@ impl<'a> Value<'a> {
                 Cast::Uuid | Cast::TextThenUuid | Cast::UuidThenText,
             ) if is_text => key::parse(bytes).map_or(Self::Unknown(bytes), Self::Uuid),
             (ColumnKind::Other, Cast::None) if binary => Self::Binary { bytes, oid: declared },
-            (ColumnKind::Other, Cast::None) => Self::Text(bytes),
+            // Of another type than the column, the same text may become another value.
+            (ColumnKind::Other, Cast::None) => Self::Typed { bytes, oid: declared },
             _ => Self::Unknown(bytes),
         }
     }
@@ -117,7 +123,9 @@ impl<'a> Value<'a> {
     pub fn mentions(&self, uuid: u128) -> bool {
         match *self {
             Self::Uuid(value) => value == uuid,
-            Self::Text(bytes) | Self::Unknown(bytes) => key::find_all(bytes).any(|value| value == uuid),
+            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => {
+                key::find_all(bytes).any(|value| value == uuid)
+            }
             Self::Binary { bytes, .. } => {
                 memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some()
                     || key::find_all(bytes).any(|value| value == uuid)
@@ -150,6 +158,7 @@ impl<'a> Value<'a> {
             (Self::Text(bytes), ColumnKind::Char) => sized(out, 0, without_trailing_spaces(bytes)),
             (Self::Text(bytes), _) => sized(out, 0, bytes),
             (Self::Binary { bytes, oid }, _) => sized(out, oid | 1 << 31, bytes),
+            (Self::Typed { bytes, oid }, _) => sized(out, oid, bytes),
             (Self::Uuid(_), ColumnKind::Other) => return false,
         }
         true
@@ -160,7 +169,7 @@ impl<'a> Value<'a> {
         match *self {
             Self::Null => (b"", 1),
             Self::Default => (b"", 2),
-            Self::Text(bytes) | Self::Unknown(bytes) => (bytes, 3),
+            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => (bytes, 3),
             Self::Binary { bytes, .. } => (bytes, 4),
             Self::Uuid(value) => (b"", value as u64 ^ (value >> 64) as u64),
         }
@@ -237,6 +246,9 @@ mod tests {
             encoded(Value::Text(b"1"), ColumnKind::Other),
             encoded(Value::Binary { bytes: b"1", oid: 0 }, ColumnKind::Other)
         );
+        let typed = |oid| Value::parameter(b"0.1", false, oid, Cast::None, ColumnKind::Other);
+        assert_eq!(encoded(typed(701), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
+        assert_ne!(encoded(typed(700), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_eq!(encoded(Value::Unknown(b"1"), ColumnKind::Other), None);
     }
 }

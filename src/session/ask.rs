@@ -117,11 +117,37 @@ impl Session {
         None
     }
 
+    /// Whether the snapshot may be wrong through what the session itself did.
+    #[must_use]
+    pub fn distrusts(&self) -> bool {
+        self.schema.distrusted
+    }
+
+    /// Before a statement: `valid` is the version of the snapshot that nothing is known to have changed since.
+    /// Where the session has another one, a schema change of another session may make its names mean other
+    /// tables, whose triggers may do other things.
+    pub fn compare_catalog(&mut self, valid: u64) {
+        let outdated = self.catalog_version().is_some_and(|version| version != valid);
+        if self.outdated != outdated {
+            self.outdated = outdated;
+            self.epoch += 1;
+        }
+    }
+
+    /// The session's snapshot is that of now.
+    pub fn confirm_catalog(&mut self) {
+        self.epoch += 1;
+        self.schema = super::Schema::default();
+        self.scope.ask_again();
+    }
+
     /// The catalog as of now.
     pub fn learn_catalog(&mut self, catalog: Arc<Catalog>) {
         self.window.clear();
         self.epoch += 1;
         self.catalog = Some(catalog);
+        // There may be other schemas on the path.
+        self.scope.ask_again();
         self.schema = super::Schema::default();
     }
 

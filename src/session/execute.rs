@@ -5,7 +5,7 @@ use super::Session;
 use super::inspect::Resolved;
 use super::pipeline::Effect;
 use super::transaction::BackTo;
-use crate::catalog::model::{RelationKind, Table, TableId};
+use crate::catalog::model::{Table, TableId};
 use crate::catalog::{Catalog, Resolution};
 use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
@@ -59,8 +59,14 @@ impl Session {
             Statement::PrepareTransaction => {
                 return self.end_transaction(true, false, Effect::PrepareTransaction);
             }
-            Statement::Savepoint(name) => self.transaction.savepoint(name, self.fates.recorded()),
-            Statement::Release(name) => self.transaction.release(name),
+            Statement::Savepoint(name) => {
+                self.moved.savepoints = self.message;
+                self.transaction.savepoint(name, self.fates.recorded());
+            }
+            Statement::Release(name) => {
+                self.moved.savepoints = self.message;
+                self.transaction.release(name);
+            }
             Statement::RollbackTo(name) => return self.roll_back_to(name),
             Statement::Insert(inserts) => self.inserted(inserts),
             Statement::Mixed { inserts, .. } => {
@@ -101,7 +107,7 @@ impl Session {
             Statement::DiscardOther => self.scope.forget(ordinal),
             Statement::CreateRelation { name, temporary } => self.created(name, *temporary),
             Statement::Ddl => self.schema_changed(ordinal),
-            Statement::Fetch => self.window.clear(),
+            Statement::Fetch | Statement::SetConstraints => self.window.clear(),
         }
         Effect::None
     }
@@ -126,6 +132,7 @@ impl Session {
     fn roll_back_to(&mut self, name: &str) -> Effect {
         let blind = self.pipeline.earlier_group_is_due();
         self.failed_block = false;
+        self.moved.savepoints = self.message;
         match self.transaction.roll_back_to(name, blind) {
             BackTo::Savepoint { mark, facts } => {
                 self.window.roll_back_to(mark);
@@ -133,14 +140,14 @@ impl Session {
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
                 self.literals.roll_back_to(mark);
-                Effect::RollbackTo { from: facts }
+                Effect::RollbackTo { from: facts, blind: false }
             }
-            BackTo::Unknown => {
+            BackTo::Unknown { facts } => {
                 let statement = self.transaction.statement();
                 self.window.clear();
                 self.scope.forget_changes(statement);
                 self.literals.forget_changes(statement);
-                Effect::None
+                facts.map_or(Effect::None, |from| Effect::RollbackTo { from, blind: true })
             }
         }
     }
@@ -221,11 +228,13 @@ impl Session {
         if table.update_frees {
             return self.window.clear();
         }
-        let in_key = |at: &usize| table.columns.get(*at).is_some_and(|column| columns.contains(&column.name));
-        // What a view calls its columns says little of the keys of the tables behind it.
-        let opaque = columns.is_empty() || table.kind == RelationKind::View;
-        if opaque || table.knowable_keys().any(|key| key.columns.iter().any(in_key)) {
+        if table.update_moves.with(columns) {
             self.free(&table.update_reaches);
+        } else {
+            // A column that is in no key here may be referred to, and change in the children's keys with it.
+            let others = table.update_reaches.iter().filter(|&&id| !self.is_same(id, table));
+            let others: Vec<TableId> = others.copied().collect();
+            self.free(&others);
         }
     }
 
@@ -272,6 +281,7 @@ impl Session {
 
     fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
         if name == "search_path" {
+            self.moved.scope = self.message;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
         } else if name == "untwin.mode" {
             let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
@@ -299,6 +309,7 @@ impl Session {
 
     fn created(&mut self, name: &Name, temporary: bool) {
         if temporary || name.schema.as_deref() == Some("pg_temp") {
+            self.moved.scope = self.message;
             self.scope.create_temporary(&name.name);
         } else {
             // A new table may stand in front of an older one of the same name.

@@ -60,7 +60,7 @@ impl Session {
         let Some(bind) = Bind::parse(body) else {
             return self.bind_unread();
         };
-        let prepared = self.statements.latest(bind.statement).cloned();
+        let prepared = self.statements.latest(bind.statement, self.group).cloned();
         let mut claims = std::mem::take(&mut self.portals.bind(bind.portal).claims);
         if let Some(prepared) = &prepared
             && prepared.statement.inserts().is_some()
@@ -114,7 +114,8 @@ impl Session {
             bound: Some(bound),
         };
         self.freed_within(&prepared.statement);
-        self.inspect_bound(prepared, supply, claims, outcome);
+        let obstacle = self.portals.obstacle(bind.portal, self.catalog.as_deref());
+        self.inspect_bound(prepared, supply, obstacle, claims, outcome);
         if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_)))
         {
             let (mut text, mut body) = (prepared.text.clone(), body.to_vec());
@@ -159,8 +160,11 @@ impl Session {
                 Effect::None
             }
             Some(portal) if portal.executed => {
-                // A portal that was suspended goes on.
+                // A portal that was suspended goes on, and calls what it calls.
                 restores.clone_from(&portal.restores);
+                if let Some(prepared) = portal.prepared.clone() {
+                    self.called(&prepared.mentions, self.transaction.statement());
+                }
                 Effect::None
             }
             Some(portal) => {
@@ -187,7 +191,7 @@ impl Session {
                 }
             }
         };
-        self.due_with(Request::Execute, Effects::from_slice(&[effect]), restores);
+        self.due_with(Request::Execute, Effects::from_slice(&[(effect, 0)]), restores);
     }
 
     fn run_prepared(&mut self, prepared: &Prepared, claims: &mut Own) -> Effect {
@@ -229,9 +233,8 @@ impl Session {
         range: Range<usize>,
         outcome: &mut Outcome,
     ) -> Effect {
-        let prepared = self.statements.latest(name.as_bytes()).cloned();
-        let Some(prepared) = prepared.filter(|prepared| prepared.statement.inserts().is_some()) else {
-            let ordinal = self.statement_boundary();
+        let ordinal = self.statement_boundary();
+        let Some(prepared) = self.statements.latest(name.as_bytes(), self.group).cloned() else {
             return self.after(
                 &Statement::Execute { name: name.to_owned(), arguments: Vec::new() },
                 text,
@@ -239,8 +242,9 @@ impl Session {
                 ordinal,
             );
         };
-        let ordinal = self.statement_boundary();
-        if let Some(reason) = self.literals.obstacle() {
+        if prepared.statement.inserts().is_none() {
+            // Nothing to look at but what it does.
+        } else if let Some(reason) = self.literals.obstacle() {
             self.around.counters.uninspected_total.increment(reason);
         } else if !self.failed_block {
             self.inspect_execute(&prepared, arguments, text, ordinal, outcome);

@@ -47,7 +47,9 @@ impl Fates {
             Effect::Commit if tag.starts_with(b"ROLLBACK") => self.settle(0, upto, Fate::RolledBack, settled),
             Effect::Commit => self.settle(0, upto, Fate::Committed, settled),
             Effect::Rollback => self.settle(0, upto, Fate::RolledBack, settled),
-            Effect::RollbackTo { from } => self.settle(from, upto, Fate::RolledBack, settled),
+            // After a failure the savepoint may be another than the model thinks: the end will tell.
+            Effect::RollbackTo { blind: true, .. } if self.failed => {}
+            Effect::RollbackTo { from, .. } => self.settle(from, upto, Fate::RolledBack, settled),
             Effect::PrepareTransaction => self.settle(0, upto, Fate::Unknown, settled),
         }
         self.failed = false;
@@ -97,7 +99,7 @@ mod tests {
         fates.record();
         let from = fates.recorded();
         fates.record();
-        fates.completed(Effect::RollbackTo { from }, b"ROLLBACK", 2, &mut settled);
+        fates.completed(Effect::RollbackTo { from, blind: false }, b"ROLLBACK", 2, &mut settled);
         assert_eq!(settled, [(1, Fate::RolledBack)]);
         fates.idle(2, &mut settled);
         assert_eq!(settled.last(), Some(&(0, Fate::Committed)));

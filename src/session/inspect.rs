@@ -58,14 +58,27 @@ pub(super) struct Planned {
 impl Session {
     pub(super) fn resolve(&self, name: &Name) -> Resolved {
         let Some(catalog) = &self.catalog else { return Resolved::Unknown("catalog not loaded") };
-        if self.schema.distrusted {
+        if self.schema.distrusted || self.outdated {
             return Resolved::Unknown("schema changed");
         }
-        match catalog.resolve(name, self.scope.current()) {
+        let resolution = match self.path_is_doubtful() {
+            true => catalog.resolve(name, &self.scope.without_path()),
+            false => catalog.resolve(name, self.scope.current()),
+        };
+        match resolution {
             Resolution::Table(table) => Resolved::Table(Arc::clone(table)),
+            // A temporary relation may be gone again, and a schema may be out of the role's reach.
+            Resolution::NotFound | Resolution::Temporary if catalog.bears(&name.name) => {
+                Resolved::Unknown("search_path unknown")
+            }
             Resolution::NotFound | Resolution::Temporary => Resolved::New,
             Resolution::Unknown => Resolved::Unknown("search_path unknown"),
         }
+    }
+
+    /// Whether the path was changed in a group that is not answered yet and may have failed.
+    fn path_is_doubtful(&self) -> bool {
+        (self.statements.confirmed() + 1..self.group).contains(&self.moved.scope)
     }
 
     /// Why nothing can be rekeyed at the moment, whatever the statement.
@@ -112,7 +125,7 @@ impl Session {
 
     /// Whether the rows of one table may be those of the other: it is the same, of the same partition tree, or
     /// a view of it.
-    fn is_same(&self, one: TableId, other: &Table) -> bool {
+    pub(super) fn is_same(&self, one: TableId, other: &Table) -> bool {
         let shares_key = |table: &Arc<Table>| {
             let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
             table.knowable_keys().any(in_other)
@@ -303,6 +316,7 @@ impl Session {
         &mut self,
         prepared: &Prepared,
         supply: Supply<'_>,
+        suspended: Option<&'static str>,
         claims: &mut Own,
         outcome: &mut Outcome,
     ) {
@@ -315,17 +329,13 @@ impl Session {
             return self.around.counters.uninspected_total.increment("volatile function");
         }
         let statement = self.transaction.statement().saturating_add(1);
-        let asking = Asking {
-            supply,
-            statement,
-            guard: self.transaction.guard(),
-            suspended: self.suspended(),
-            ignores_keys: false,
-        };
+        let suspended = self.suspended().or(suspended);
+        let asking =
+            Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();
-        let plans = prepared.plans((self.epoch, self.scope.version()), || {
+        let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
         });
         for (insert, planned) in inserts.iter().zip(plans.iter()) {
@@ -364,7 +374,8 @@ impl RowsSeen<'_> {
             guard: self.asking.guard,
             suspended: self.asking.suspended,
         };
-        let hash = judge::row_hash(plan, volatile, session.around.seed, slots);
+        let place = (self.asking.statement, row);
+        let hash = judge::row_hash(plan, volatile, session.around.seed, place, slots);
         let mut judge = Judge {
             at,
             window: self.base.window,

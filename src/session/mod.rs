@@ -189,6 +189,8 @@ pub struct Session {
     policy: Arc<SessionPolicy>,
     catalog: Option<Arc<Catalog>>,
     schema: Schema,
+    /// Another session has changed the schema since the snapshot was taken.
+    outdated: bool,
     /// Rises whenever plans made before no longer hold.
     epoch: u64,
     scope: SessionScope,
@@ -213,6 +215,10 @@ pub struct Session {
     own_exchange: ask::OwnExchange,
     /// Messages handed in so far.
     message: u64,
+    /// The message that began the current group (up to Sync, or a Query).
+    group: u64,
+    /// The last message that changed the savepoints, and the scope.
+    moved: Moved,
     entropy: Box<dyn Entropy + Send>,
     scratch: Scratch,
     twins: Vec<Twin>,
@@ -228,6 +234,13 @@ struct Schema {
     reload: bool,
     /// Others have been told.
     told: bool,
+}
+
+/// What messages changed that a failure may have kept from happening: the last of them each.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    savepoints: u64,
+    scope: u64,
 }
 
 impl Schema {
@@ -254,6 +267,7 @@ impl Session {
             around,
             catalog: None,
             schema: Schema::default(),
+            outdated: false,
             epoch: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
@@ -272,6 +286,8 @@ impl Session {
             fields: Vec::new(),
             own_exchange: ask::OwnExchange::default(),
             message: 0,
+            group: 0,
+            moved: Moved::default(),
             entropy,
             scratch: Scratch::default(),
             twins: Vec::new(),
@@ -429,6 +445,7 @@ impl Session {
 
     /// Sync, or the end of a Query: an implicit transaction ends with it.
     fn end_group(&mut self) {
+        self.group = self.message + 1;
         if self.transaction.end_group() {
             self.forget_transaction(true);
         }
@@ -449,6 +466,11 @@ impl Session {
             self.mode.roll_back();
             self.scope.roll_back();
         }
+    }
+
+    /// The login is over: the settings that the server has reported hold.
+    pub fn logged_in(&mut self) {
+        self.literals.settle(false);
     }
 
     fn options(&self) -> Options {

@@ -28,15 +28,15 @@ impl More {
     /// `None` if there is nothing to keep.
     #[must_use]
     pub fn new(effects: Effects, restores: Vec<Restore>) -> Option<Box<Self>> {
-        let nothing = restores.is_empty() && effects.iter().all(|effect| *effect == Effect::None);
+        let nothing = restores.is_empty() && effects.iter().all(|(effect, _)| *effect == Effect::None);
         (!nothing).then(|| Box::new(Self { restores, effects }))
     }
 }
 
 impl Due {
-    fn effect(&self, statement: usize) -> Effect {
-        let effects = self.more.as_ref().map(|more| more.effects.as_slice()).unwrap_or_default();
-        effects.get(statement).copied().unwrap_or(Effect::None)
+    /// What the completion of a statement means, if it means anything, and the facts recorded up to then.
+    fn effect(&self, statement: usize) -> Option<(Effect, u64)> {
+        self.more.as_ref()?.effects.get(statement).copied()
     }
 }
 
@@ -66,15 +66,16 @@ pub enum Effect {
     /// COMMIT, if its tag does not say ROLLBACK.
     Commit,
     Rollback,
-    /// ROLLBACK TO: facts from this ordinal on are gone.
+    /// ROLLBACK TO: facts from this ordinal on are gone. `blind`: unless something failed before it.
     RollbackTo {
         from: u64,
+        blind: bool,
     },
     PrepareTransaction,
 }
 
-/// Effects of the statements of one message. Nearly always none or one.
-pub type Effects = smallvec::SmallVec<[Effect; 1]>;
+/// Effects of the statements of one message, each with the facts recorded up to then. Nearly always none or one.
+pub type Effects = smallvec::SmallVec<[(Effect, u64); 1]>;
 
 /// The queue of messages not yet answered.
 #[derive(Debug, Default)]
@@ -168,10 +169,10 @@ impl Pipeline {
         if front.request == Request::Query {
             let effect = front.effect(self.completed);
             self.completed += 1;
-            return Some((effect, front.facts));
+            return Some(effect.unwrap_or((Effect::None, front.facts)));
         }
         let due = self.answered()?;
-        Some((due.effect(0), due.facts))
+        Some((due.effect(0).map_or(Effect::None, |(effect, _)| effect), due.facts))
     }
 
     /// An error: gives the range of messages that the server skips because of it, if there are any.
@@ -230,7 +231,8 @@ impl Pipeline {
     /// Whether a COMMIT, or PREPARE TRANSACTION, is among the unanswered.
     #[must_use]
     pub fn commit_is_due(&self) -> bool {
-        let commits = |effect: &Effect| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
+        let commits =
+            |(effect, _): &(Effect, u64)| matches!(effect, Effect::Commit | Effect::PrepareTransaction);
         self.due.iter().filter_map(|due| due.more.as_ref()).any(|more| more.effects.iter().any(commits))
     }
 
@@ -299,14 +301,14 @@ mod tests {
     #[test]
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
-        let effects = Effects::from_slice(&[Effect::None, Effect::Commit]);
+        let effects = Effects::from_slice(&[(Effect::None, 1), (Effect::Commit, 3)]);
         pipeline.push(Due {
             request: Request::Query,
             message: 0,
             facts: 3,
             more: More::new(effects, Vec::new()),
         });
-        assert_eq!(pipeline.completed(), Some((Effect::None, 3)));
+        assert_eq!(pipeline.completed(), Some((Effect::None, 1)));
         assert_eq!(pipeline.completed(), Some((Effect::Commit, 3)));
         assert!(!pipeline.is_empty());
     }

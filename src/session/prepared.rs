@@ -36,8 +36,8 @@ pub struct Prepared {
     executed: AtomicBool,
 }
 
-/// Session's epoch and version of its scope: plans hold while both stay.
-pub type Epoch = (u64, u64);
+/// Session's epoch, version of its scope, and whether that is in doubt: plans hold while all stay.
+pub type Epoch = (u64, u64, bool);
 
 /// One plan an INSERT; none if the table has no key to protect, an error if the INSERT is not inspected.
 pub type Plans = Arc<[Result<Option<Arc<Planned>>, &'static str>]>;
@@ -250,6 +250,25 @@ impl Portals {
     /// The portal that an Execute runs.
     pub fn find(&mut self, name: &[u8]) -> Option<&mut Portal> {
         if name.is_empty() { Some(&mut self.unnamed) } else { self.named.get_mut(name) }
+    }
+
+    /// Why the rows of the portal that a Bind makes may not be rekeyed: what frees their keys may be executed
+    /// before the portal is. The unnamed portal ends with the next Bind or Query, so only named ones can.
+    #[must_use]
+    pub fn obstacle(&self, name: &[u8], catalog: Option<&Catalog>) -> Option<&'static str> {
+        let harmless = |portal: &Portal| {
+            let prepared = portal.prepared.as_ref().zip(catalog);
+            prepared.is_some_and(|(prepared, catalog)| {
+                matches!(prepared.statement, Statement::Select) && !prepared.calls_opaque(catalog)
+            })
+        };
+        if !name.is_empty() {
+            Some("named portal")
+        } else if self.named.values().all(harmless) {
+            None
+        } else {
+            Some("another portal is open")
+        }
     }
 
     pub fn close(&mut self, name: &[u8]) {

@@ -5,6 +5,7 @@ use super::ask::Answer;
 use super::pipeline::Request;
 use crate::wire::message;
 use crate::wire::tag::backend;
+use std::ops::RangeInclusive;
 
 /// What becomes of a message from the server.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,12 +89,29 @@ impl Session {
         self.fates.failed();
         self.copy = None;
         self.copy_open = super::copy::CopyOpen::No;
+        let in_part = self.pipeline.front() == Some(Request::Query);
         if let Some(skipped) = self.pipeline.failed() {
-            self.statements.skip(skipped);
+            self.did_not_happen(skipped, in_part);
         }
         if message::error_field(body, b'C').is_some_and(|state| STALE.contains(&state)) {
             self.schema.reload = true;
             self.schema.told = false;
+        }
+    }
+
+    /// These messages have been skipped, or the one that they are has been carried out `in_part`.
+    fn did_not_happen(&mut self, messages: RangeInclusive<u64>, in_part: bool) {
+        let first = *messages.start();
+        if self.moved.savepoints >= first {
+            self.transaction.forget_savepoints();
+        }
+        if self.moved.scope >= first {
+            self.scope.doubt();
+        }
+        if in_part {
+            self.statements.doubt(first);
+        } else {
+            self.statements.skip(messages);
         }
     }
 

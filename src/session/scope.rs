@@ -58,6 +58,26 @@ impl SessionScope {
         self.version += 1;
     }
 
+    /// Some changes did not happen, nor does anybody know which transaction they belonged to.
+    pub fn doubt(&mut self) {
+        self.path.learn(Path::Unknown);
+        self.current = Scope::unknown();
+        self.version += 1;
+    }
+
+    /// The path may have come to lead elsewhere; outside a transaction.
+    pub fn ask_again(&mut self) {
+        self.path.learn(Path::Unknown);
+        self.current.path = Path::Unknown;
+        self.version += 1;
+    }
+
+    /// The same scope in which nothing is known of the path.
+    #[must_use]
+    pub fn without_path(&self) -> Scope {
+        Scope { path: Path::Unknown, temporary: self.current.temporary.clone() }
+    }
+
     /// Temporary relations may be gone.
     pub fn forget_temporary(&mut self) {
         if !matches!(&self.current.temporary, Temporary::Known(names) if names.is_empty()) {

@@ -39,7 +39,7 @@ impl Session {
             let last = statements.peek().is_none();
             let statement = statement::classify(text, range.clone(), options);
             let start = range.start;
-            self.check_shared(&statement, &[text.get(range.clone()).unwrap_or_default()], outcome);
+            self.check_text(&statement, text.get(range.clone()).unwrap_or_default(), outcome);
             let effect = match outcome.refusal {
                 Some(_) => Effect::None,
                 None => self.run_text(&statement, text, range, last, outcome),
@@ -49,11 +49,23 @@ impl Session {
                 outcome.replacement = Some(refused(text, start, &refusal, outcome));
                 break;
             }
-            effects.push(effect);
+            effects.push((effect, self.fates.recorded()));
         }
         self.due_with(Request::Query, effects, std::mem::take(&mut outcome.restores));
         if self.copy_open == CopyOpen::No {
             self.end_group();
+        }
+    }
+
+    /// Looks whether a statement names a key that two rows were sent with; EXECUTE is the statement it runs.
+    fn check_text(&self, statement: &Statement, text: &[u8], outcome: &mut Outcome) {
+        let prepared = match statement {
+            Statement::Execute { name, .. } => self.statements.latest(name.as_bytes(), self.group),
+            _ => None,
+        };
+        match prepared {
+            Some(prepared) => self.check_shared(&prepared.statement, &[text, &prepared.text], outcome),
+            None => self.check_shared(statement, &[text], outcome),
         }
     }
 

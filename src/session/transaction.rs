@@ -36,6 +36,8 @@ struct Savepoint {
     mark: u32,
     /// Facts recorded before it.
     facts: u64,
+    /// The guard that stood when it was set.
+    guard: Option<u32>,
 }
 
 /// Savepoints that drivers set for themselves; an INSERT behind one asks nothing of its error.
@@ -46,8 +48,8 @@ const HOUSEKEEPING: &[&str] = &["pgjdbc_autosave", "pg_psql_temporary_savepoint"
 pub enum BackTo {
     /// Statements after `mark` are undone, with facts from `facts` on.
     Savepoint { mark: u32, facts: u64 },
-    /// It is not known which ones.
-    Unknown,
+    /// It is not known which ones; if nothing has failed, facts from `facts` on.
+    Unknown { facts: Option<u64> },
 }
 
 impl Transaction {
@@ -120,7 +122,12 @@ impl Transaction {
     }
 
     pub fn savepoint(&mut self, name: &str, facts: u64) {
-        self.savepoints.push(Savepoint { name: name.to_owned(), mark: self.statements, facts });
+        self.savepoints.push(Savepoint {
+            name: name.to_owned(),
+            mark: self.statements,
+            facts,
+            guard: self.guard,
+        });
         if !is_housekeeping(name) {
             self.guard = Some(self.statements);
         }
@@ -130,19 +137,31 @@ impl Transaction {
     pub fn release(&mut self, name: &str) {
         if let Some(at) = self.find(name) {
             self.savepoints.truncate(at);
-            self.guard = None;
+            if !is_housekeeping(name) {
+                self.guard = None;
+            }
         }
+    }
+
+    /// Some of the savepoints may not exist, or others may: going back to any of them undoes nobody knows what.
+    pub fn forget_savepoints(&mut self) {
+        self.savepoints.clear();
     }
 
     /// ROLLBACK TO: `blind` if an earlier group is unanswered, so that savepoints seen since may not exist.
     pub fn roll_back_to(&mut self, name: &str, blind: bool) -> BackTo {
-        let found = self.find(name).filter(|_| !blind);
-        let Some((at, savepoint)) = found.and_then(|at| Some((at, self.savepoints.get(at)?.clone()))) else {
+        let Some((at, savepoint)) =
+            self.find(name).and_then(|at| Some((at, self.savepoints.get(at)?.clone())))
+        else {
             self.guard = Some(self.statements);
-            return BackTo::Unknown;
+            return BackTo::Unknown { facts: None };
         };
         self.savepoints.truncate(at + 1);
-        self.guard = (!is_housekeeping(name)).then_some(self.statements);
+        if blind {
+            self.guard = Some(self.statements);
+            return BackTo::Unknown { facts: Some(savepoint.facts) };
+        }
+        self.guard = if is_housekeeping(name) { savepoint.guard } else { Some(self.statements) };
         BackTo::Savepoint { mark: savepoint.mark, facts: savepoint.facts }
     }
 
@@ -242,8 +261,8 @@ mod tests {
         }
         transaction.release("s");
         assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 0, facts: 0 });
-        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown);
-        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown);
+        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown { facts: Some(0) });
+        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown { facts: None });
     }
 
     #[test]

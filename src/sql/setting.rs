@@ -8,7 +8,10 @@ use super::values;
 
 /// After `SET`.
 pub(super) fn set(cursor: &mut Cursor<'_>) -> Option<Statement> {
-    if cursor.is("constraints") || cursor.is("transaction") {
+    if cursor.accept("constraints") {
+        return constraints(cursor);
+    }
+    if cursor.is("transaction") {
         return Some(Statement::Harmless);
     }
     if cursor.accept_all(&["session", "characteristics"]) {
@@ -29,6 +32,14 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Option<Statement> {
         return Some(Statement::SetRole);
     }
     cursor.at_end().then_some(Statement::Set { local, name, values })
+}
+
+/// `{ALL | names} {DEFERRED | IMMEDIATE}`
+fn constraints(cursor: &mut Cursor<'_>) -> Option<Statement> {
+    cursor.skip_to(|cursor, token| {
+        cursor.token_is(Some(token), "deferred") || cursor.token_is(Some(token), "immediate")
+    })?;
+    Some(if cursor.is("deferred") { Statement::Harmless } else { Statement::SetConstraints })
 }
 
 /// `name {TO | =} values`, or one of the forms of their own.

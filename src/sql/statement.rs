@@ -130,10 +130,12 @@ pub enum Statement {
     Select,
     /// `DO`, `CALL`: anything may happen in it.
     Opaque,
+    /// `SET CONSTRAINTS … IMMEDIATE`: runs the triggers that were put off.
+    SetConstraints,
     /// `FETCH`, `MOVE`: runs a part of a query declared earlier.
     Fetch,
     /// Known and without any effect on keys or names: SHOW, LISTEN, NOTIFY, LOCK, DECLARE CURSOR of a
-    /// plain query, CHECKPOINT, VACUUM, ANALYZE, SET TRANSACTION, SET CONSTRAINTS …
+    /// plain query, CHECKPOINT, VACUUM, ANALYZE, SET TRANSACTION, SET CONSTRAINTS … DEFERRED …
     Harmless,
     /// Not understood. Anything may happen in it.
     Unknown,

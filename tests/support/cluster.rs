@@ -200,7 +200,7 @@ impl Drop for Database {
         // The server may have been killed by the test: then the database is gone as well.
         if let Ok((mut wire, _)) = Wire::open(self.address, &[("user", "postgres"), ("database", "postgres")])
         {
-            wire.query(format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+            let _ = wire.try_rows(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
         }
     }
 }

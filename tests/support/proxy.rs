@@ -1,4 +1,4 @@
-//! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it by its process id.
+//! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it with the test.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,6 +13,18 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Database, Wire};
+
+/// Runs the binary until it ends, or until the pipe on stdin closes: that happens when the test process ends, however it ends.
+const SUPERVISOR: &str = r#"
+exec 3<&0
+"$@" 3<&- </dev/null &
+proxy=$!
+(read -r end <&3; kill -9 "$proxy") 2>/dev/null >/dev/null &
+watcher=$!
+exec 3<&-
+wait "$proxy"
+kill "$watcher" 2>/dev/null
+"#;
 
 /// How long the binary may take to listen, and a fate to be written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,7 +69,8 @@ impl Proxy {
     pub fn of_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
-        let mut command = Command::new(binary());
+        let mut command = Command::new("sh");
+        command.args(["-c", SUPERVISOR, "untwin-test-proxy"]).arg(binary());
         // The binary takes every variable of this prefix for a setting, and refuses those that are none.
         let ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"UNTWIN_");
         for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
@@ -71,7 +84,7 @@ impl Proxy {
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -154,7 +167,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("untwin wrote: {}", self.stderr());

@@ -1,3 +1,5 @@
+//! What `statement` reads, as tables of cases and properties.
+
 use super::*;
 use crate::sql::insert::Source;
 use crate::sql::split;
@@ -63,7 +65,7 @@ fn transactions() {
 
 #[test]
 fn settings() {
-    use Statement::{Harmless, ResetAll, SetRole, Unknown};
+    use Statement::{Harmless, ResetAll, SetConstraints, SetRole, Unknown};
     let set = |local, name: &str, values: &[&str]| Statement::Set {
         local,
         name: name.into(),
@@ -103,6 +105,8 @@ fn settings() {
         ("set session characteristics as transaction read only", Harmless),
         ("set transaction isolation level serializable", Harmless),
         ("set constraints all deferred", Harmless),
+        ("set constraints a.b, \"immediate\" deferred", Harmless),
+        ("SET CONSTRAINTS a.b, c IMMEDIATE", SetConstraints),
         ("set x", Unknown),
         ("set x to", Unknown),
         ("set x to 1 2", Unknown),
