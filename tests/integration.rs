@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/authentication.rs"]
+mod authentication;
 #[path = "integration/check.rs"]
 mod check;
 #[path = "integration/copy.rs"]
@@ -54,6 +56,10 @@ mod saved;
 mod scenario;
 #[path = "integration/settings.rs"]
 mod settings;
+#[path = "integration/tls_clients.rs"]
+mod tls_clients;
+#[path = "integration/tls_servers.rs"]
+mod tls_servers;
 #[path = "integration/tools.rs"]
 mod tools;
 #[path = "integration/transparent.rs"]

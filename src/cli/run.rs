@@ -116,6 +116,10 @@ impl Reload {
     async fn whenever(&self, mut hangup: Signal, reloader: &Reloader) {
         while hangup.recv().await.is_some() {
             self.again(reloader);
+            match reloader.reload_credentials() {
+                Ok(()) => tracing::info!("certificates and keys were read again: new connections use them"),
+                Err(error) => tracing::error!(%error, "certificates and keys stay as they were"),
+            }
         }
         std::future::pending().await
     }

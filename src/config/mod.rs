@@ -9,6 +9,7 @@ pub mod reload;
 pub mod schema;
 pub mod settings;
 pub mod upstream;
+mod upstream_tls;
 pub mod value;
 
 use std::ffi::OsString;
@@ -17,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::journal;
-use crate::proxy::{self, ListenOptions, SessionLimits, Tcp};
+use crate::proxy::tls::{ClientMode, ClientTls};
+use crate::proxy::{self, ListenOptions, SessionLimits, Tcp, Wanted};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
 use upstream::Upstream;
-use value::{LogFormat, LogLevel};
+use value::{Auth, LogFormat, LogLevel};
 
 /// Everything that was decided before untwin starts.
 #[derive(Clone, Debug)]
@@ -39,6 +41,10 @@ pub struct Config {
     pub tcp: Tcp,
     /// Whose word is taken for whose a connection is.
     pub balancers: Vec<proxy::Network>,
+    /// Whether and how clients' connections are encrypted.
+    pub client_tls: ClientTls,
+    /// The users whom untwin authenticates itself; `None`: the database does.
+    pub auth_file: Option<PathBuf>,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -107,6 +113,9 @@ pub enum Error {
         /// Those that exist, separated by commas.
         known: String,
     },
+    /// Settings that make no sense together.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// No source gives a setting that has no default.
     #[error("{setting} is not set: give --{setting}, UNTWIN_{variable} or {setting} in untwin.toml", variable = .setting.to_uppercase())]
     Missing {
@@ -172,6 +181,10 @@ impl Config {
             tcp: self.tcp,
             balancers: self.balancers.clone(),
             upstream: self.upstream.addresses.clone(),
+            choice: self.upstream.choice(),
+            upstream_tls: self.upstream.tls.clone(),
+            client_tls: self.client_tls.clone(),
+            auth_file: self.auth_file.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             drain_timeout: self.drain_timeout,
@@ -192,11 +205,11 @@ impl Config {
     /// Composes the configuration of settings that include the defaults.
     ///
     /// # Errors
-    /// [`Error::Missing`].
+    /// [`Error::Missing`] and [`Error::Contradiction`].
     pub fn compose(settings: Settings) -> Result<Self, Error> {
         Ok(Self {
             policies: settings.policies(),
-            upstream: set("upstream", settings.upstream)?,
+            upstream: upstream(set("upstream", settings.upstream)?)?,
             listen: set("listen", settings.listen)?.0,
             listen_options: ListenOptions {
                 reuse_port: set("reuse_port", settings.reuse_port)?,
@@ -218,6 +231,14 @@ impl Config {
             balancers: settings
                 .proxy_protocol
                 .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
+            auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
+            client_tls: client_tls(ClientTls {
+                mode: set("client_tls", settings.client_tls)?,
+                cert: settings.client_tls_cert,
+                key: settings.client_tls_key,
+                ca: settings.client_tls_ca,
+                certificates: set("client_tls_verify", settings.client_tls_verify)?,
+            })?,
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
@@ -245,12 +266,44 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let login = "the user, password and database in upstream are not used for clients' sessions: each client logs in as itself";
-        if self.upstream.has_login() { vec![login] } else { Vec::new() }
+        // Where the servers are asked what they are, the login is that of untwin.
+        let unused = self.upstream.has_login() && self.upstream.wanted == Wanted::Any;
+        if unused { vec![login] } else { Vec::new() }
     }
 }
 
 fn set<T>(setting: &'static str, value: Option<T>) -> Result<T, Error> {
     value.ok_or(Error::Missing { setting })
+}
+
+/// Servers that have to fit are asked what they are, for which untwin needs a login of its own.
+fn upstream(upstream: Upstream) -> Result<Upstream, Error> {
+    if upstream.wanted != Wanted::Any && upstream.client.get_user().is_none() {
+        return Err(Error::Contradiction(
+            "target_session_attrs needs a login in upstream (postgres://user:password@one,two): a client's own login cannot be tried on one server after another, so untwin asks the servers itself",
+        ));
+    }
+    Ok(upstream)
+}
+
+fn auth_file(auth: Auth, file: Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
+    match (auth, file) {
+        (Auth::Relay, None) => Ok(None),
+        (Auth::Terminate, Some(file)) => Ok(Some(file)),
+        _ => Err(Error::Contradiction("auth = terminate and auth_file need each other")),
+    }
+}
+
+fn client_tls(tls: ClientTls) -> Result<ClientTls, Error> {
+    if tls.cert.is_some() != tls.key.is_some() {
+        return Err(Error::Contradiction("client_tls_cert and client_tls_key need each other"));
+    }
+    if tls.cert.is_none() && (tls.mode == ClientMode::Require || tls.ca.is_some()) {
+        return Err(Error::Contradiction(
+            "client_tls = require and client_tls_ca need client_tls_cert and client_tls_key",
+        ));
+    }
+    Ok(tls)
 }
 
 #[cfg(test)]

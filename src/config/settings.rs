@@ -12,7 +12,8 @@ use toml::Spanned;
 use super::address::Listen;
 use super::networks::Networks;
 use super::upstream::Upstream;
-use super::value::{BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
+use super::value::{Auth, BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
+use crate::proxy::tls::{ClientCertificates, ClientMode};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
 };
@@ -57,6 +58,27 @@ pub struct Settings {
     /// How long sent bytes may be unacknowledged before the other end counts as gone [default: the system's]
     #[arg(long, value_name = "TIME")]
     pub tcp_user_timeout: Option<Period>,
+    /// Whether clients' connections are encrypted: disable, allow, prefer or require
+    #[arg(long, value_name = "CHOICE")]
+    pub client_tls: Option<ClientMode>,
+    /// The certificate that clients are shown, followed by those of its authorities (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_cert: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_key: Option<PathBuf>,
+    /// The authorities whose certificates clients may show (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_ca: Option<PathBuf>,
+    /// Whether clients have to show a certificate of client_tls_ca: optional or required
+    #[arg(long, value_name = "CHOICE")]
+    pub client_tls_verify: Option<ClientCertificates>,
+    /// Who authenticates clients: relay (the server) or terminate (untwin, by auth_file)
+    #[arg(long, value_name = "CHOICE")]
+    pub auth: Option<Auth>,
+    /// The users for auth = terminate: lines "user" "password or SCRAM secret"
+    #[arg(long, value_name = "PATH")]
+    pub auth_file: Option<PathBuf>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -237,6 +259,13 @@ impl Settings {
             tcp_keepalive_interval: seconds(10),
             tcp_keepalive_count: NonZeroU8::new(6),
             tcp_user_timeout: None,
+            client_tls: Some(ClientMode::default()),
+            client_tls_cert: None,
+            client_tls_key: None,
+            client_tls_ca: None,
+            client_tls_verify: Some(ClientCertificates::default()),
+            auth: Some(Auth::Relay),
+            auth_file: None,
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -278,6 +307,13 @@ impl Settings {
             tcp_keepalive_interval: self.tcp_keepalive_interval.or(lower.tcp_keepalive_interval),
             tcp_keepalive_count: self.tcp_keepalive_count.or(lower.tcp_keepalive_count),
             tcp_user_timeout: self.tcp_user_timeout.or(lower.tcp_user_timeout),
+            client_tls: self.client_tls.or(lower.client_tls),
+            client_tls_cert: self.client_tls_cert.or(lower.client_tls_cert),
+            client_tls_key: self.client_tls_key.or(lower.client_tls_key),
+            client_tls_ca: self.client_tls_ca.or(lower.client_tls_ca),
+            client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
+            auth: self.auth.or(lower.auth),
+            auth_file: self.auth_file.or(lower.auth_file),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),

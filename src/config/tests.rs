@@ -66,6 +66,48 @@ fn without_a_database_there_is_no_configuration() {
 }
 
 #[test]
+fn servers_that_have_to_fit_are_asked_with_a_login() {
+    for (url, wrong) in [
+        ("postgres://h,i?target_session_attrs=primary", true),
+        ("postgres://h,i?target_session_attrs=any", false),
+        ("postgres://u@h,i?target_session_attrs=primary", false),
+    ] {
+        let settings = Settings { upstream: url.parse().ok(), ..Settings::defaults() };
+        match (Config::compose(settings), wrong) {
+            (Err(error), true) => {
+                assert!(error.to_string().starts_with("target_session_attrs needs a login"), "{error}")
+            }
+            (Ok(config), false) => assert_eq!(config.warnings(), Vec::<&str>::new(), "{url}"),
+            (other, _) => panic!("{url}: {:?}", other.err()),
+        }
+    }
+}
+
+#[test]
+fn settings_that_need_each_other_are_told() {
+    for (file, expected) in [
+        ("client_tls = \"require\"", Some("client_tls = require and client_tls_ca need")),
+        ("client_tls_ca = \"/ca.pem\"", Some("client_tls = require and client_tls_ca need")),
+        ("auth = \"terminate\"", Some("auth = terminate and auth_file need each other")),
+        ("auth_file = \"/users\"", Some("auth = terminate and auth_file need each other")),
+        ("auth = \"terminate\"\nauth_file = \"/users\"", None),
+        ("client_tls_key = \"/key.pem\"", Some("client_tls_cert and client_tls_key need each other")),
+        ("client_tls = \"require\"\nclient_tls_cert = \"/c.pem\"\nclient_tls_key = \"/k.pem\"", None),
+    ] {
+        let settings = load(&format!("upstream = \"postgres://h\"\n{file}"), &[]).unwrap();
+        let error = Config::compose(settings).err().map(|error| error.to_string());
+        assert!(
+            match (expected, &error) {
+                (Some(expected), Some(error)) => error.starts_with(expected),
+                (None, None) => true,
+                _ => false,
+            },
+            "{file}: {error:?}"
+        );
+    }
+}
+
+#[test]
 fn every_default_is_there() {
     let upstream = "postgres://127.0.0.1".parse().ok();
     assert!(Config::compose(Settings { upstream, ..Settings::defaults() }).is_ok());

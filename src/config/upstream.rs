@@ -3,14 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode as TokioMode, SslNegotiation};
 
 use super::address::Address;
+use super::upstream_tls;
 use super::value::{BadValue, setting};
 use crate::proxy::escaped;
+use crate::proxy::tls::{SslMode, UpstreamTls};
+use crate::proxy::{Choice, Wanted};
 
 /// The port of Postgres.
 const POSTGRES_PORT: u16 = 5432;
+/// The parameter that says which servers fit. tokio_postgres knows three of its values.
+pub(super) const TARGET: &str = "target_session_attrs";
 
 /// The database. Never shows credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,10 @@ pub struct Upstream {
     pub addresses: Vec<Address>,
     /// The whole URL, for connections of untwin's own. Sessions of clients bring their own credentials.
     pub client: tokio_postgres::Config,
+    /// How connections are encrypted.
+    pub tls: UpstreamTls,
+    /// Which of several servers a session is on.
+    pub wanted: Wanted,
 }
 
 setting!(
@@ -27,10 +36,14 @@ setting!(
 );
 
 impl Upstream {
-    /// How connections are encrypted.
+    /// Which server is chosen, and how.
     #[must_use]
-    pub fn ssl_mode(&self) -> SslMode {
-        self.client.get_ssl_mode()
+    pub fn choice(&self) -> Choice {
+        Choice {
+            random: self.client.get_load_balance_hosts() == LoadBalanceHosts::Random,
+            wanted: self.wanted,
+            login: (self.wanted != Wanted::Any).then(|| self.client.clone()),
+        }
     }
 
     /// Whether the URL names a user, a password or a database, which no client's session uses.
@@ -52,13 +65,21 @@ impl FromStr for Upstream {
         } else {
             format!("postgres://{text}")
         };
-        let client: tokio_postgres::Config = url.parse().map_err(|error| {
+        let (url, parameters) = upstream_tls::split(&url)?;
+        let mut tls = upstream_tls::read(&parameters)?;
+        let mut client: tokio_postgres::Config = url.parse().map_err(|error| {
             let reason =
                 std::error::Error::source(&error).map_or_else(String::new, |source| format!(" ({source})"));
             BadValue(format!("this is no URL of a database{reason}: write `postgres://host:port`"))
         })?;
+        client.ssl_mode(tokio_mode(tls.mode));
+        if tls.direct {
+            client.ssl_negotiation(SslNegotiation::Direct);
+        }
         let addresses = addresses(&client)?;
-        Ok(Self { addresses, client })
+        tls.names = names(&client, &addresses);
+        let wanted = wanted(&parameters)?;
+        Ok(Self { addresses, client, tls, wanted })
     }
 }
 
@@ -71,15 +92,62 @@ impl fmt::Display for Upstream {
                 format!("{}:{port}", escaped(directory).replace('/', "%2F"))
             }
         };
-        let hosts: Vec<_> = self.addresses.iter().map(host).collect();
-        let ssl_mode = match self.ssl_mode() {
-            SslMode::Disable => "?sslmode=disable",
-            SslMode::Require => "?sslmode=require",
-            _ => "",
+        let name = |address: &Address| {
+            let named = self.tls.names.iter().find(|(of, _)| of == address);
+            match (named, address) {
+                (Some((_, name)), Address::Tcp { port, .. }) => format!("{name}:{port}"),
+                _ => host(address),
+            }
         };
-        let slash = if ssl_mode.is_empty() { "" } else { "/" };
-        write!(f, "postgres://{}{slash}{ssl_mode}", hosts.join(","))
+        let hosts: Vec<_> = self.addresses.iter().map(name).collect();
+        let mut parameters = upstream_tls::shown(&self.tls);
+        if !self.tls.names.is_empty() {
+            let ips = self.addresses.iter().filter_map(|address| match address {
+                Address::Tcp { host, .. } => Some(host.as_str()),
+                Address::Unix { .. } => None,
+            });
+            parameters.push(format!("hostaddr={}", ips.collect::<Vec<_>>().join(",")));
+        }
+        if self.wanted != Wanted::Any {
+            parameters.push(format!("{TARGET}={}", self.wanted.name()));
+        }
+        if self.client.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            parameters.push("load_balance_hosts=random".to_owned());
+        }
+        let question = if parameters.is_empty() { "" } else { "/?" };
+        write!(f, "postgres://{}{question}{}", hosts.join(","), parameters.join("&"))
     }
+}
+
+/// Which servers fit; the last one counts, as with libpq.
+fn wanted(parameters: &[(String, String)]) -> Result<Wanted, BadValue> {
+    let given = parameters.iter().rev().find(|(name, _)| name == TARGET);
+    let Some((_, value)) = given else { return Ok(Wanted::Any) };
+    Wanted::ALL.iter().find(|(_, name)| name == value).map(|(wanted, _)| *wanted).ok_or_else(|| {
+        BadValue(format!("{TARGET} is one of {}", Wanted::ALL.map(|(_, name)| name).join(", ")))
+    })
+}
+
+/// The nearest that tokio_postgres has.
+fn tokio_mode(mode: SslMode) -> TokioMode {
+    match mode {
+        SslMode::Disable => TokioMode::Disable,
+        SslMode::Allow | SslMode::Prefer => TokioMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => TokioMode::Require,
+    }
+}
+
+/// The names of hosts whose addresses are given beside, for their certificates bear names.
+fn names(client: &tokio_postgres::Config, addresses: &[Address]) -> Vec<(Address, String)> {
+    let (hosts, literal) = (client.get_hosts(), client.get_hostaddrs());
+    if literal.is_empty() || hosts.len() != literal.len() {
+        return Vec::new();
+    }
+    let name = |(host, address): (&Host, &Address)| match host {
+        Host::Tcp(name) => Some((address.clone(), name.clone())),
+        Host::Unix(_) => None,
+    };
+    hosts.iter().zip(addresses).filter_map(name).collect()
 }
 
 /// Pairs hosts with ports as libpq does: none means 5432, one is that of every host.
@@ -135,14 +203,34 @@ mod tests {
             ("postgres://%2Fvar%2Frun:1", vec![unix("/var/run", 1)], "postgres://%2Fvar%2Frun:1"),
             ("postgres:///d?host=/var/run", vec![unix("/var/run", 5432)], "postgres://%2Fvar%2Frun:5432"),
             ("host=h,i port=7 password=secret", vec![tcp("h", 7), tcp("i", 7)], "postgres://h:7,i:7"),
-            ("host=h hostaddr=127.0.0.1", vec![tcp("127.0.0.1", 5432)], "postgres://127.0.0.1:5432"),
+            (
+                "host=h hostaddr=127.0.0.1",
+                vec![tcp("127.0.0.1", 5432)],
+                "postgres://h:5432/?hostaddr=127.0.0.1",
+            ),
             ("postgres://h/?sslmode=require", vec![tcp("h", 5432)], "postgres://h:5432/?sslmode=require"),
+            (
+                "postgres://h,i?load_balance_hosts=random&target_session_attrs=prefer-standby",
+                vec![tcp("h", 5432), tcp("i", 5432)],
+                "postgres://h:5432,i:5432/?target_session_attrs=prefer-standby&load_balance_hosts=random",
+            ),
+            (
+                "host=h,i target_session_attrs=read-write",
+                vec![tcp("h", 5432), tcp("i", 5432)],
+                "postgres://h:5432,i:5432/?target_session_attrs=read-write",
+            ),
+            (
+                "host=h sslmode=verify-full sslrootcert='/r s.pem'",
+                vec![tcp("h", 5432)],
+                "postgres://h:5432/?sslmode=verify-full&sslrootcert=/r%20s.pem",
+            ),
         ] {
             let upstream: Upstream = text.parse().unwrap();
             assert_eq!((&upstream.addresses, upstream.to_string().as_str()), (&addresses, shown), "{text}");
             assert!(!format!("{upstream:?}").contains("secret"));
             let again: Upstream = shown.parse().unwrap();
-            assert_eq!((&again.addresses, again.ssl_mode()), (&addresses, upstream.ssl_mode()));
+            assert_eq!((&again.addresses, &again.tls), (&addresses, &upstream.tls));
+            assert_eq!((again.wanted, again.choice().random), (upstream.wanted, upstream.choice().random));
         }
     }
 
@@ -158,6 +246,8 @@ mod tests {
             "postgres://u:secret@h?sslmode=sometimes",
             "host=h,i,j port=1,2 password=secret",
             "port=1",
+            "postgres://u:secret@h?target_session_attrs=sometimes",
+            "postgres://u:secret@h?load_balance_hosts=sometimes",
         ] {
             let error = text.parse::<Upstream>().map(|up| up.addresses).unwrap_err();
             assert!(

@@ -241,6 +241,16 @@ pub enum LogFormat {
     Json,
 }
 
+/// Who finds out whether a client is who it says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Auth {
+    /// The server; the proxy relays.
+    Relay,
+    /// The proxy, by its own file of users.
+    Terminate,
+}
+
 /// Which log lines are written: a level, or directives such as `info,untwin::proxy=debug`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogLevel {

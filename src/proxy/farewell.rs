@@ -2,7 +2,7 @@
 //! is waited for it to arrive.
 
 use super::relay::{Downward, Upward};
-use super::stream::Stream;
+use super::stream::{Stream, send};
 use crate::wire::tag::frontend;
 use crate::wire::{frame, startup};
 use std::time::Duration;
@@ -36,7 +36,7 @@ where
 {
     let client = async {
         if down.link.may_add_down() {
-            down.writer.write_all(&shutting_down()).await?;
+            send(&mut down.writer, &shutting_down()).await?;
         }
         down.writer.shutdown().await
     };
@@ -44,7 +44,7 @@ where
         if up.link.may_add_up() {
             let mut terminate = Vec::new();
             frame::write(&mut terminate, frontend::TERMINATE, &[]);
-            up.writer.write_all(&terminate).await?;
+            send(&mut up.writer, &terminate).await?;
         }
         up.writer.shutdown().await?;
         // Closing with unread bytes would reset the connection before the server has read the message.
@@ -57,7 +57,7 @@ where
 /// Tells a client that its session has not begun.
 pub(super) async fn refuse(client: &mut Stream, reply: &[u8], limit: Duration) {
     let mut writer = client.halves().1;
-    if writer.write_all(reply).await.is_ok() && writer.shutdown().await.is_ok() {
+    if send(&mut writer, reply).await.is_ok() && writer.shutdown().await.is_ok() {
         linger(client, limit).await;
     }
 }

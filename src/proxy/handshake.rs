@@ -1,23 +1,24 @@
-//! From a client's first byte to a session that is ready for queries. Authentication is relayed as it is;
-//! the proxy holds no credentials.
+//! From a client's startup packet to a session that is ready for queries. Authentication is relayed as it is,
+//! unless the proxy has done it itself before.
 
+use super::auth_binding::Binding;
+use super::auth_scram::ScramError;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
 use super::guests::Crowded;
 use super::origin::OriginError;
 use super::relay::LoadGuard;
-use super::stream::{ReadHalf, Stream, WriteHalf};
+use super::stream::{ReadHalf, WriteHalf, send};
 use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
 use crate::wire::proxy_header::NoHeader;
-use crate::wire::startup::{self, Parameters, Startup, StartupError};
-use crate::wire::tag::backend;
+use crate::wire::startup::{self, StartupError};
+use crate::wire::tag::{backend, frontend};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Why a session never became ready.
 #[derive(Debug, thiserror::Error)]
@@ -25,13 +26,20 @@ pub(super) enum LoginError {
     /// The client sent something that Postgres refuses too.
     #[error("{0}")]
     Startup(#[from] StartupError),
+    /// The client sent something behind its request for TLS, before TLS.
+    #[error("received unencrypted data after SSL request")]
+    Early,
+    #[error("the TLS handshake with the client failed: {0}")]
+    Tls(io::Error),
+    #[error("this connection is not encrypted")]
+    Unencrypted,
     #[error("{0}")]
     Upstream(#[from] UpstreamError),
     #[error("the client took longer than {0:?} to log in")]
     Slow(Duration),
-    /// The server sent something that is no message.
-    #[error("the database server sent a malformed message: {0}")]
-    Server(#[from] BadLength),
+    /// The server said something that makes no sense.
+    #[error("{0}")]
+    Server(String),
     /// A load balancer that has to say whose the connection is does not.
     #[error("{0}")]
     Balancer(NoHeader),
@@ -40,6 +48,12 @@ pub(super) enum LoginError {
     Crowded(#[from] Crowded),
     #[error("terminating connection due to administrator command")]
     Ending,
+    /// The proxy authenticates clients, and this one has failed.
+    #[error("user \"{user}\": {why}")]
+    Denied { user: String, why: ScramError },
+    /// The proxy has what checks a client, and not what the server wants.
+    #[error("{0}")]
+    Unable(String),
     /// One side closed the connection, which is its right: a probe, a refused password.
     #[error("the connection was closed during login")]
     Closed,
@@ -61,7 +75,14 @@ impl LoginError {
     /// Whose fault it is, for the counters.
     pub fn blame(&self) -> &'static str {
         match self {
-            Self::Startup(_) | Self::Balancer(_) | Self::Slow(_) => "client",
+            Self::Startup(_)
+            | Self::Early
+            | Self::Tls(_)
+            | Self::Unencrypted
+            | Self::Balancer(_)
+            | Self::Denied { .. }
+            | Self::Slow(_) => "client",
+            Self::Unable(_) => "settings",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
             Self::Crowded(_) => "limit",
@@ -74,6 +95,18 @@ impl LoginError {
         let message = self.to_string();
         match self {
             Self::Startup(error) => Some(startup::fatal(error.sqlstate(), &message, "")),
+            Self::Denied { user, why } => Some(denial(user, *why)),
+            Self::Unable(_) => Some(startup::fatal(
+                "28000",
+                &format!("untwin: {message}"),
+                "Write the user's password, or the same SCRAM secret as in pg_authid, to auth_file.",
+            )),
+            Self::Early => Some(startup::fatal("08P01", &message, "")),
+            Self::Unencrypted => Some(startup::fatal(
+                "28000",
+                &format!("untwin: {message}"),
+                "untwin was started with client_tls = require: connect with sslmode=require.",
+            )),
             Self::Upstream(_) => Some(startup::fatal(
                 "08001",
                 &format!("untwin: {message}"),
@@ -94,54 +127,31 @@ impl LoginError {
                 Some(startup::fatal("53300", &format!("untwin: {message}"), &crowded.hint()))
             }
             Self::Ending => Some(farewell::shutting_down()),
-            Self::Closed | Self::Io(_) => None,
+            Self::Closed | Self::Tls(_) | Self::Io(_) => None,
         }
     }
 }
 
-/// What a client's first packets ask for.
-pub(super) enum Opening {
-    Session { packet: Vec<u8>, parameters: Parameters },
-    Cancel { packet: Vec<u8> },
-}
-
-/// Encryption may be asked for twice (GSSENC, then SSL) before the startup packet.
-const MOST_REQUESTS: usize = 3;
-
-/// Reads the client's first packets; encryption is declined.
-pub(super) async fn opening(client: &mut Stream) -> Result<Opening, LoginError> {
-    let (mut reader, mut writer) = client.halves();
-    for _ in 0..MOST_REQUESTS {
-        let packet = first_packet(&mut reader).await?;
-        match startup::read(&packet)? {
-            Startup::Ssl | Startup::Gssenc => writer.write_all(b"N").await?,
-            Startup::Cancel => return Ok(Opening::Cancel { packet }),
-            Startup::Session(parameters) => return Ok(Opening::Session { packet, parameters }),
-        }
-    }
-    Err(StartupError::Layout.into())
-}
-
-async fn first_packet(reader: &mut ReadHalf<'_>) -> Result<Vec<u8>, LoginError> {
-    let mut word = [0; 4];
-    read_exact(reader, &mut word).await?;
-    let mut packet = vec![0; startup::packet_length(word)?];
-    let (head, rest) = packet.split_at_mut(4);
-    head.copy_from_slice(&word);
-    read_exact(reader, rest).await?;
-    Ok(packet)
-}
-
-async fn read_exact(reader: &mut ReadHalf<'_>, bytes: &mut [u8]) -> Result<(), LoginError> {
-    match reader.read_exact(bytes).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(LoginError::Closed),
-        Err(error) => Err(error.into()),
+impl From<BadLength> for LoginError {
+    fn from(error: BadLength) -> Self {
+        Self::Server(format!("the database server sent a malformed message: {error}"))
     }
 }
 
-/// The client's messages during authentication: PasswordMessage and its kin.
-const PASSWORD: u8 = b'p';
+/// What Postgres says to a client that fails.
+fn denial(user: &str, why: ScramError) -> Vec<u8> {
+    let (code, message) = match why {
+        ScramError::Malformed => ("08P01", why.to_string()),
+        ScramError::Authorization | ScramError::Extension => ("0A000", why.to_string()),
+        ScramError::Negotiation | ScramError::Binding => ("28000", why.to_string()),
+        ScramError::Proof => ("28P01", format!("password authentication failed for user \"{user}\"")),
+    };
+    startup::fatal(code, &message, "")
+}
+
+/// The most that is read of a client before its login is over: one answer as large as Postgres takes them
+/// (`PG_MAX_AUTH_TOKEN_LENGTH`).
+const MAX_AHEAD: usize = 65_535 + HEADER;
 
 /// A login being relayed.
 pub(super) struct Login<'a> {
@@ -152,6 +162,7 @@ pub(super) struct Login<'a> {
     pub from_server: Buffer,
     /// The body of BackendKeyData, once it has come.
     pub backend_key: Vec<u8>,
+    pub binding: Binding,
 }
 
 impl Login<'_> {
@@ -163,14 +174,17 @@ impl Login<'_> {
                 return Ok(());
             }
             self.relay_client().await?;
-            let Self { client, server, from_client, from_server, .. } = self;
+            let Self { client, server, from_client, from_server, binding, .. } = self;
             tokio::select! {
-                count = from_server.read(&mut server.0) => if count? == 0 {
-                    client.1.write_all(from_server.filled()).await?;
-                    return Err(LoginError::Closed);
-                },
-                count = from_client.read(&mut client.0), if from_client.filled().len() < startup::MAX_PACKET => {
+                count = from_server.read(&mut server.0) => {
                     if count? == 0 {
+                        send(&mut client.1, from_server.filled()).await?;
+                        return Err(LoginError::Closed);
+                    }
+                }
+                count = from_client.read(&mut client.0), if from_client.filled().len() < MAX_AHEAD => {
+                    if count? == 0 {
+                        binding.explain();
                         return Err(LoginError::Closed);
                     }
                 }
@@ -181,7 +195,7 @@ impl Login<'_> {
     /// Forwards the server's messages; `true` once ReadyForQuery has come.
     async fn relay_server(&mut self, session: &mut Session) -> Result<bool, LoginError> {
         let bytes = self.from_server.filled();
-        let mut end = 0;
+        let (mut start, mut end) = (0, 0);
         let mut ready = false;
         while let Some(header) = complete(bytes.get(end..).unwrap_or_default())? {
             if header.tag == backend::READY {
@@ -195,11 +209,19 @@ impl Login<'_> {
                     session.server_message(header.tag, body);
                 }
                 backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
+                backend::AUTHENTICATION => {
+                    if let Some(offer) = self.binding.offer(body) {
+                        send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
+                        send(&mut self.client.1, &offer).await?;
+                        start = end + header.frame();
+                    }
+                }
+                backend::ERROR => self.binding.explain(),
                 _ => {}
             }
             end += header.frame();
         }
-        self.client.1.write_all(bytes.get(..end).unwrap_or_default()).await?;
+        send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
         self.from_server.consume(end);
         Ok(ready)
     }
@@ -209,12 +231,13 @@ impl Login<'_> {
         let bytes = self.from_client.filled();
         let mut end = 0;
         while let Some(header) = complete(bytes.get(end..).unwrap_or_default())? {
-            if header.tag != PASSWORD {
+            if header.tag != frontend::PASSWORD {
                 break;
             }
+            self.binding.answer(bytes.get(end + HEADER..end + header.frame()).unwrap_or_default());
             end += header.frame();
         }
-        self.server.1.write_all(bytes.get(..end).unwrap_or_default()).await?;
+        send(&mut self.server.1, bytes.get(..end).unwrap_or_default()).await?;
         self.from_client.consume(end);
         Ok(())
     }
@@ -258,7 +281,7 @@ impl Login<'_> {
     pub async fn release(&mut self) -> Result<(), LoginError> {
         if let Some(ready) = complete(self.from_server.filled())? {
             let message = self.from_server.filled().get(..ready.frame()).unwrap_or_default();
-            self.client.1.write_all(message).await?;
+            send(&mut self.client.1, message).await?;
             self.from_server.consume(ready.frame());
         }
         Ok(())
@@ -267,7 +290,7 @@ impl Login<'_> {
     /// Asks behind the ReadyForQuery that the client has not seen yet.
     async fn ask(&mut self, session: &mut Session, ask: Ask) -> Result<Answer, LoginError> {
         let bytes = session.ask(ask);
-        self.server.1.write_all(&bytes).await?;
+        send(&mut self.server.1, &bytes).await?;
         // The ReadyForQuery of the login is the first message in the buffer and stays there.
         let mut kept = Vec::new();
         loop {
@@ -299,6 +322,6 @@ impl Login<'_> {
 }
 
 /// The header of the message at the start, if all of it is there.
-fn complete(bytes: &[u8]) -> Result<Option<Header>, BadLength> {
+pub(super) fn complete(bytes: &[u8]) -> Result<Option<Header>, BadLength> {
     Ok(frame::header(bytes)?.filter(|header| header.frame() <= bytes.len()))
 }

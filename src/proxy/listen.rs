@@ -1,5 +1,7 @@
 //! Where clients come in.
 
+use super::credentials::Credentials;
+use super::hosts::Hosts;
 use super::listener::Listener;
 use super::shutdown::{LAST_WORDS, Shutdown};
 use super::stream::Stream;
@@ -9,8 +11,8 @@ use crate::live::counters::Counters;
 use crate::live::routes::Routes;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// A proxy that listens. Nothing is accepted before [`Proxy::serve`].
@@ -28,8 +30,9 @@ impl Proxy {
     /// Takes the addresses of `config.listen`.
     ///
     /// # Errors
-    /// An address cannot be taken; the error names it.
+    /// An address cannot be taken, or a file of certificates cannot be used; the error names it.
     pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
+        let credentials = Credentials::load(&config).map_err(io::Error::other)?;
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address, config.listen_options).await;
@@ -40,12 +43,15 @@ impl Proxy {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let rules = rules::Current::new(config.rules.clone());
+        let hosts = Hosts::new(&config.upstream);
         let shared = Shared {
             config,
             rules,
             journal,
             counters,
             catalogs: catalogs::Catalogs::default(),
+            credentials: RwLock::new(Arc::new(credentials)),
+            hosts,
             routes: Routes::default(),
             cancels: tokio::sync::Semaphore::new(cancel::MOST),
             guests: Arc::default(),
@@ -62,7 +68,7 @@ impl Proxy {
         self.listeners.iter().zip(asked).map(|(listener, asked)| listener.address(asked)).collect()
     }
 
-    /// Changes the rules later on.
+    /// What can be changed while it serves.
     #[must_use]
     pub fn reloader(&self) -> Reloader {
         Reloader(Arc::clone(&self.shared))

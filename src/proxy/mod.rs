@@ -1,18 +1,28 @@
 //! Sockets: accepts clients, logs them in at the server, and relays both ways. Decides nothing about keys.
 
 mod address;
+mod auth_binding;
+mod auth_client;
+mod auth_login;
+mod auth_scram;
+mod auth_users;
 mod buffer;
 mod cancel;
 mod catalogs;
 mod connection;
+mod credentials;
 mod entropy;
 mod farewell;
 mod guests;
 mod handshake;
+mod hosts;
 mod listen;
 mod listener;
 mod machine;
+mod opening;
 mod origin;
+mod probe;
+mod pumps;
 mod records;
 mod relay;
 mod rules;
@@ -20,20 +30,27 @@ mod shutdown;
 mod socket_file;
 mod stream;
 mod tcp;
+pub mod tls;
+mod tls_certificate;
+mod tls_connect;
+mod tls_listen;
+mod upstream;
 
 pub use address::{Address, escaped};
 pub use guests::SessionLimits;
+pub use hosts::{Choice, Wanted};
 pub use listen::Proxy;
 pub use listener::ListenOptions;
-pub use machine::UpstreamError;
 pub use origin::Network;
 pub use rules::{Reloader, Rules};
 pub use tcp::Tcp;
+pub use upstream::UpstreamError;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::live::routes::Routes;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What the proxy needs to know.
@@ -51,6 +68,14 @@ pub struct Config {
     pub tcp: Tcp,
     /// The database server: one or several addresses, tried in order.
     pub upstream: Vec<Address>,
+    /// Which of them a session is on.
+    pub choice: Choice,
+    /// Whether and how connections to it are encrypted.
+    pub upstream_tls: tls::UpstreamTls,
+    /// Whether and how clients' connections are encrypted.
+    pub client_tls: tls::ClientTls,
+    /// The users whom the proxy authenticates itself; `None`: the server does, and the proxy relays.
+    pub auth_file: Option<PathBuf>,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
@@ -69,12 +94,15 @@ pub(crate) struct Shared {
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,
+    pub hosts: hosts::Hosts,
     /// Where each open session is, by its cancel key.
     pub routes: Routes<machine::Machine>,
     pub guests: Arc<guests::Guests>,
     pub shutdown: shutdown::Shutdown,
     /// Turns of requests to cancel.
     pub cancels: tokio::sync::Semaphore,
+    /// Locked for a moment, to take or to replace what it holds.
+    pub credentials: RwLock<Arc<credentials::Credentials>>,
     /// Secret of this process, for hashes.
     pub seed: u64,
 }
@@ -83,5 +111,10 @@ impl Shared {
     /// How long to wait for a client to close.
     pub fn linger(&self) -> Duration {
         if self.shutdown.ending.is_taken() { farewell::SHORT_LINGER } else { farewell::LINGER }
+    }
+
+    /// What a connection that begins now is to use until it ends.
+    pub fn credentials(&self) -> Arc<credentials::Credentials> {
+        Arc::clone(&self.credentials.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

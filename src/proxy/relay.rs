@@ -6,6 +6,7 @@ use super::buffer::Buffer;
 use super::catalogs::{self, Errand, Shelf};
 use super::records::Records;
 use super::shutdown::GRACE;
+use super::stream::send;
 use crate::catalog;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
@@ -232,7 +233,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
     async fn forward(&mut self) -> io::Result<()> {
         if self.safe > 0 {
             let ready = self.buffer.filled().get(..self.safe).unwrap_or_default();
-            self.writer.write_all(ready).await?;
+            send(&mut self.writer, ready).await?;
             self.consume();
         }
         Ok(())
@@ -364,7 +365,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
     async fn replace(&mut self, header: Header, replacement: &[u8]) -> io::Result<()> {
         self.safe = self.seen;
         self.forward().await?;
-        self.writer.write_all(replacement).await?;
+        send(&mut self.writer, replacement).await?;
         self.seen += header.frame();
         self.safe = self.seen;
         self.consume();
@@ -398,7 +399,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             // The rows sent so far are complete messages; the server undoes them.
             self.safe = self.seen;
             self.forward().await?;
-            self.writer.write_all(&copy_fail(&reason)).await?;
+            send(&mut self.writer, &copy_fail(&reason)).await?;
         }
         Ok(())
     }
@@ -490,7 +491,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         self.safe = self.seen;
         self.forward().await?;
         let bytes = self.link.state().session.ask(ask);
-        self.writer.write_all(&bytes).await?;
+        send(&mut self.writer, &bytes).await?;
         loop {
             let answered = self.link.answered.notified();
             let answer = self.link.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -589,7 +590,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
             self.drain().await?;
             if self.buffer.read(&mut self.reader).await? == 0 {
                 let rest = self.buffer.filled();
-                self.writer.write_all(rest).await?;
+                send(&mut self.writer, rest).await?;
                 return self.writer.shutdown().await;
             }
         }
@@ -602,7 +603,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
             if ready > 0 {
                 let bytes = self.buffer.filled().get(..ready).unwrap_or_default();
                 self.link.whole_down.store(false, Ordering::Relaxed);
-                self.writer.write_all(bytes).await?;
+                send(&mut self.writer, bytes).await?;
                 self.link.whole_down.store(self.passing == 0, Ordering::Relaxed);
             }
             self.buffer.consume(ready + swallowed);

@@ -61,7 +61,7 @@ impl Shared {
     }
 }
 
-/// Changes the rules of a proxy that is serving.
+/// Changes a proxy that is serving: its rules, and the certificates and keys that it uses.
 pub struct Reloader(pub(super) Arc<Shared>);
 
 impl Reloader {

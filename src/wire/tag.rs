@@ -10,6 +10,8 @@ pub mod frontend {
     pub const DESCRIBE: u8 = b'D';
     pub const EXECUTE: u8 = b'E';
     pub const FUNCTION_CALL: u8 = b'F';
+    /// PasswordMessage, and every other answer of a client during authentication.
+    pub const PASSWORD: u8 = b'p';
     pub const PARSE: u8 = b'P';
     pub const QUERY: u8 = b'Q';
     pub const SYNC: u8 = b'S';

@@ -213,9 +213,25 @@ pub fn free_port() -> u16 {
 
 /// A command that runs as an unprivileged user, since a Postgres server refuses to run as root.
 fn unprivileged(program: &str) -> Command {
+    let Some((user, group)) = server_user() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &user, "--regid", &group, "--clear-groups", "--", program]);
+    command
+}
+
+/// Makes the user that servers run as the owner of a file, since a server insists on that for its key.
+pub fn give_to_server(path: &Path) {
+    if let Some((user, group)) = server_user() {
+        let id = |text: String| text.parse().ok();
+        std::os::unix::fs::chown(path, id(user), id(group)).expect("root may give files away");
+    }
+}
+
+/// User and group id of servers; none where these tests run unprivileged, as that user.
+fn server_user() -> Option<(String, String)> {
     let id = Command::new("id").arg("-u").output().expect("id is part of every system");
     if id.stdout.trim_ascii() != b"0" {
-        return Command::new(program);
+        return None;
     }
     let users = std::fs::read_to_string("/etc/passwd").expect("/etc/passwd can be read");
     let ids = |name: &str| {
@@ -223,8 +239,5 @@ fn unprivileged(program: &str) -> Command {
         let mut fields = line.split(':').skip(2);
         Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
     };
-    let (user, group) = ids("postgres").or_else(|| ids("nobody")).expect("there is an unprivileged user");
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", &user, "--regid", &group, "--clear-groups", "--", program]);
-    command
+    Some(ids("postgres").or_else(|| ids("nobody")).expect("there is an unprivileged user"))
 }

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod message;
+pub mod pki;
 pub mod program;
 pub mod proxy;
 pub mod wire;

@@ -62,11 +62,11 @@ impl Proxy {
 
     /// In front of an address where a server may or may not listen.
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
-        Self::before_url(&format!("postgres://{upstream}"), database, arguments)
+        Self::of_url(&format!("postgres://{upstream}"), database, arguments)
     }
 
-    /// In front of whatever a URL says.
-    pub fn before_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
+    /// In front of what a URL says.
+    pub fn of_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
         let mut command = Command::new("sh");

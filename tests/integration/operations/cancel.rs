@@ -27,7 +27,7 @@ fn a_cancel_request_goes_to_the_server_of_its_session() {
     let database = Database::fresh("");
     let first = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let url = format!("postgres://{first},{}", database.address);
-    let proxy = Proxy::before_url(&url, &database.name, &[]);
+    let proxy = Proxy::of_url(&url, &database.name, &[]);
     let mut sleeper = proxy.connect();
     sleeper.send(&message::query("SELECT pg_sleep(50)"));
     assert!(sleeps(&database));
@@ -57,7 +57,7 @@ fn keys_of_every_length_are_relayed_and_found_again() {
     let server = Fake::start(somewhere, |stream, _| {
         let_in(stream, &LONG);
     });
-    let proxy = Proxy::before_url(&format!("postgres://{first},{}", server.address), "postgres", &[]);
+    let proxy = Proxy::of_url(&format!("postgres://{first},{}", server.address), "postgres", &[]);
     let client = proxy.connect();
     assert_eq!(client.backend_key, LONG);
     server.packets.recv().expect("a startup packet");

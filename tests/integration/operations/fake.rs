@@ -27,7 +27,7 @@ impl Fake {
                 let (sender, serve) = (sender.clone(), Arc::clone(&serve));
                 std::thread::spawn(move || {
                     let mut stream = stream;
-                    let Some(packet) = untagged(&mut stream) else { return };
+                    let Some(packet) = first_packet(&mut stream) else { return };
                     let _ = sender.send(packet.clone());
                     serve(stream, &packet);
                 });
@@ -35,6 +35,18 @@ impl Fake {
         });
         Fake { address, packets }
     }
+}
+
+/// The request to encrypt, which is declined.
+const SSL_REQUEST: &[u8] = &[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+fn first_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let packet = untagged(stream)?;
+    if packet != SSL_REQUEST {
+        return Some(packet);
+    }
+    stream.write_all(b"N").ok()?;
+    untagged(stream)
 }
 
 /// A packet without a tag: length, then the rest.

@@ -3,6 +3,7 @@
 mod cancel;
 mod drain;
 mod fake;
+mod hosts;
 mod limits;
 mod origin;
 mod sockets;

@@ -29,7 +29,7 @@ fn psql_works_over_sockets_on_both_sides() {
     let here = format!("{}:7001", directory.path().display());
     let listen = format!("127.0.0.1:0,{here}");
     let url = socket_url(shared());
-    let mut proxy = Proxy::before_url(&url, &database.name, &["--listen", &listen, "--socket-mode", "0750"]);
+    let mut proxy = Proxy::of_url(&url, &database.name, &["--listen", &listen, "--socket-mode", "0750"]);
     let file = directory.path().join(".s.PGSQL.7001");
     let found = std::fs::metadata(&file).expect("the socket's file");
     assert!(found.file_type().is_socket());

@@ -1,0 +1,42 @@
+//! What is read from files of certificates, keys and users: at the start, and anew on request.
+
+use super::auth_users::Users;
+use super::tls::FileError;
+use super::tls_connect::Connector;
+use super::tls_listen::Acceptor;
+use super::{Config, Reloader};
+use std::sync::{Arc, PoisonError};
+
+/// The contents of the files, consistent with each other. A connection keeps those it began with.
+pub(crate) struct Credentials {
+    /// TLS towards clients.
+    pub acceptor: Acceptor,
+    /// TLS towards the server.
+    pub connector: Connector,
+    /// Whom the proxy authenticates itself.
+    pub users: Option<Users>,
+}
+
+impl Credentials {
+    /// Reads all files that `config` names.
+    pub fn load(config: &Config) -> Result<Self, FileError> {
+        Ok(Self {
+            acceptor: Acceptor::load(&config.client_tls)?,
+            connector: Connector::load(&config.upstream_tls)?,
+            users: config.auth_file.as_deref().map(Users::load).transpose()?,
+        })
+    }
+}
+
+impl Reloader {
+    /// Reads the files of the configuration again. What they hold is for new connections; those that are open
+    /// keep what they have.
+    ///
+    /// # Errors
+    /// [`FileError`] when a file cannot be used: then everything stays as it was.
+    pub fn reload_credentials(&self) -> Result<(), FileError> {
+        let fresh = Arc::new(Credentials::load(&self.0.config)?);
+        *self.0.credentials.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+}
