@@ -69,7 +69,7 @@ pub enum Command {
     /// Show the journal: what was rekeyed, and what became of it
     Log(LogArgs),
     /// Show every UUID key of the database: protected, or why not
-    Check(CheckArgs),
+    Check(Box<CheckArgs>),
     /// Show the configuration or what may stand in it
     Config(ConfigArgs),
 }

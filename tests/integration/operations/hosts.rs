@@ -72,7 +72,7 @@ fn sessions_go_to_servers_of_the_kind_that_is_asked_for() {
             }
         }
     };
-    ["read-write", "read-only", "primary", "prefer-standby"].map(on);
+    let _ = ["read-write", "read-only", "primary", "prefer-standby"].map(on);
     // No server is a standby: the client is told so.
     let url =
         format!("postgres://postgres@{},{}/?target_session_attrs=standby", reads.address(), writes.address());
