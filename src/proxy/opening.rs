@@ -105,3 +105,76 @@ async fn read_exact(reader: &mut ReadHalf<'_>, bytes: &mut [u8]) -> Result<(), L
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tls::ClientTls;
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, UnixStream};
+
+    const SSL_REQUEST: &[u8] = &[0, 0, 0, 8, 4, 210, 22, 47];
+    const GSSENC_REQUEST: &[u8] = &[0, 0, 0, 8, 4, 210, 22, 48];
+    const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0a\0\0";
+    const CANCEL: &[u8] = b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02";
+
+    /// One that demands TLS and has a certificate.
+    fn demanding() -> Acceptor {
+        let directory = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (cert, key) = (directory.path().join("cert"), directory.path().join("key"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (mode, cert, key) = (ClientMode::Require, Some(cert), Some(key));
+        Acceptor::load(&ClientTls { mode, cert, key, ..ClientTls::default() }).unwrap()
+    }
+
+    fn without_certificate() -> Acceptor {
+        Acceptor::load(&ClientTls::default()).unwrap()
+    }
+
+    async fn tcp() -> (TcpStream, Stream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, Stream::Tcp(listener.accept().await.unwrap().0))
+    }
+
+    #[tokio::test]
+    async fn a_socket_in_a_directory_needs_no_encryption_and_has_none() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(&[GSSENC_REQUEST, SSL_REQUEST, STARTUP].concat()).await.unwrap();
+        let mut server = Stream::Unix(server);
+        assert!(matches!(opening(&mut server, &demanding()).await, Ok(Opening::Session { .. })));
+        let mut answers = [0; 2];
+        client.read_exact(&mut answers).await.unwrap();
+        assert_eq!(&answers, b"NN");
+    }
+
+    #[tokio::test]
+    async fn without_encryption_only_requests_to_cancel_are_taken_where_it_is_demanded() {
+        for (packets, demanded, expected) in [
+            (STARTUP.to_vec(), false, "session"),
+            (STARTUP.to_vec(), true, "this connection is not encrypted"),
+            (CANCEL.to_vec(), true, "cancel"),
+            ([SSL_REQUEST, STARTUP].concat(), false, "session"),
+            ([SSL_REQUEST, STARTUP].concat(), true, "received unencrypted data after SSL request"),
+            (
+                [GSSENC_REQUEST, GSSENC_REQUEST, GSSENC_REQUEST].concat(),
+                false,
+                "invalid startup packet layout",
+            ),
+        ] {
+            let (mut client, mut server) = tcp().await;
+            client.write_all(&packets).await.unwrap();
+            let acceptor = if demanded { demanding() } else { without_certificate() };
+            let outcome = match opening(&mut server, &acceptor).await {
+                Ok(Opening::Session { .. }) => "session".to_owned(),
+                Ok(Opening::Cancel { .. }) => "cancel".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            assert!(outcome.starts_with(expected), "{outcome}, not {expected}");
+        }
+    }
+}
