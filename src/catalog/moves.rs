@@ -97,6 +97,7 @@ impl<'a> Movers<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::raw::TriggerFunction;
 
     const BEFORE_UPDATE: i16 = bits::ROW | bits::BEFORE | bits::UPDATE;
 
@@ -130,7 +131,9 @@ mod tests {
 
     #[test]
     fn keys_move_with_their_columns_those_of_partitions_heirs_and_references_included() {
-        let trigger = |oid, body: &str| (oid, "plpgsql".to_owned(), Some(body.to_owned()));
+        let trigger = |oid, body: &str| {
+            TriggerFunction(oid, 1, "f".to_owned(), "plpgsql".to_owned(), Some(body.to_owned()))
+        };
         let mut document = Document {
             relations: vec![(20, 1, "v".to_owned(), 'v')],
             columns: vec![

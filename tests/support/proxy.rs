@@ -17,13 +17,9 @@ use super::{Database, Wire};
 /// Runs the binary until it ends, or until the pipe on stdin closes: that happens when the test process ends, however it ends.
 const SUPERVISOR: &str = r#"
 exec 3<&0
-"$@" 3<&- </dev/null &
-proxy=$!
-(read -r end <&3; kill -9 "$proxy") 2>/dev/null >/dev/null &
-watcher=$!
+(read -r end <&3; kill -9 $$) 2>/dev/null >/dev/null </dev/null &
 exec 3<&-
-wait "$proxy"
-kill "$watcher" 2>/dev/null
+exec "$@" </dev/null
 "#;
 
 /// How long the binary may take to listen, and a fate to be written.
