@@ -5,6 +5,7 @@ pub mod args;
 pub mod banner;
 mod check;
 mod config;
+mod descriptors;
 mod log;
 pub mod logging;
 mod notify;

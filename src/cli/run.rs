@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::notify::Manager;
-use super::{banner, fail, logging};
+use super::{banner, descriptors, fail, logging};
 use crate::config::reload::needs_restart;
 use crate::config::settings::Settings;
 use crate::config::{self, Config, Sources};
@@ -27,6 +27,7 @@ pub(super) fn run(sources: Sources) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    descriptors::raise(config.session_limits.total);
     let journal = match Journal::open(&config.journal) {
         Ok(journal) => journal,
         Err(error) => return fail(error),

@@ -60,18 +60,30 @@ fn untagged(stream: &mut TcpStream) -> Option<Vec<u8>> {
 
 /// Lets everybody in with this cancel key and fails every statement, until the client leaves. Gives the tag of
 /// the last message.
-pub fn let_in(mut stream: TcpStream, backend_key: &[u8]) -> u8 {
+pub fn let_in(stream: TcpStream, backend_key: &[u8]) -> u8 {
+    let error = frame(b'E', b"SERROR\0VERROR\0C0A000\0Mthis is no server\0\0");
+    answer_all(stream, backend_key, &error)
+}
+
+/// Lets everybody in with this cancel key and says, whatever it is asked, that it follows another server.
+pub fn stand_by(stream: TcpStream, backend_key: &[u8]) {
+    let column = [&b"c\0"[..], &[0; 6], &25_u32.to_be_bytes(), &[0xff; 6], &[0; 2]].concat();
+    let columns = frame(b'T', &[&[0, 2][..], &column, &column].concat());
+    let row = frame(b'D', b"\0\x02\0\0\0\x01t\0\0\0\x02on");
+    answer_all(stream, backend_key, &[columns, row, frame(b'C', b"SELECT 1\0")].concat());
+}
+
+fn answer_all(mut stream: TcpStream, backend_key: &[u8], answer: &[u8]) -> u8 {
     let ready = frame(b'Z', b"I");
     let welcome = [frame(b'R', &[0; 4]), frame(b'K', backend_key), ready.clone()].concat();
     let mut said = stream.write_all(&welcome);
-    let error = frame(b'E', b"SERROR\0VERROR\0C0A000\0Mthis is no server\0\0");
     let mut header = [0; 5];
     while said.is_ok() && stream.read_exact(&mut header).is_ok() {
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]);
         let mut body = vec![0; length.saturating_sub(4) as usize];
         let read = stream.read_exact(&mut body);
         if read.is_ok() && matches!(header[0], b'Q' | b'S') {
-            said = stream.write_all(&[error.clone(), ready.clone()].concat());
+            said = stream.write_all(&[answer, &ready].concat());
         }
     }
     header[0]

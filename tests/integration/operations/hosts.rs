@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 
-use super::fake::{Fake, let_in};
+use super::fake::{Fake, let_in, stand_by};
 use crate::support::cluster::{Cluster, free_port};
 use crate::support::message::frame;
 use crate::support::wire::outcomes;
@@ -72,7 +72,7 @@ fn sessions_go_to_servers_of_the_kind_that_is_asked_for() {
             }
         }
     };
-    let _ = ["read-write", "read-only", "primary", "prefer-standby"].map(on);
+    ["read-write", "read-only", "primary", "prefer-standby"].into_iter().for_each(on);
     // No server is a standby: the client is told so.
     let url =
         format!("postgres://postgres@{},{}/?target_session_attrs=standby", reads.address(), writes.address());
@@ -83,6 +83,29 @@ fn sessions_go_to_servers_of_the_kind_that_is_asked_for() {
     assert_eq!(outcomes(&last), ["!08001"], "{last:?}");
     let message = last[0].field(b'M').expect("a message");
     assert!(message.ends_with("no server fits target_session_attrs=standby"), "{message}");
+}
+
+#[test]
+fn a_standby_is_told_from_a_primary() {
+    const KEY: [u8; 8] = [9; 8];
+    let standby = Fake::start(SOMEWHERE, |stream, _| stand_by(stream, &KEY));
+    let database = Database::fresh("");
+    for (wanted, expected) in [
+        ("standby", true),
+        ("prefer-standby", true),
+        ("read-only", true),
+        ("primary", false),
+        ("read-write", false),
+    ] {
+        for hosts in [[standby.address, database.address], [database.address, standby.address]] {
+            let url = format!(
+                "postgres://postgres@{},{}/postgres?target_session_attrs={wanted}",
+                hosts[0], hosts[1]
+            );
+            let proxy = Proxy::of_url(&url, &database.name, &[]);
+            assert_eq!(proxy.connect().backend_key == KEY, expected, "{url}");
+        }
+    }
 }
 
 #[test]

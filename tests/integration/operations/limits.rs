@@ -73,6 +73,8 @@ fn a_flood_of_silent_connections_is_bounded() {
     // Two for each session, and some to spare: the rest are closed at once.
     let mut last = flood.into_iter().next_back().expect("there are many");
     assert_eq!(last.until_end(), []);
+    let startup = [("user", "postgres"), ("database", database.name.as_str())];
+    assert!(eventually(|| Wire::open(proxy.address, &startup).is_ok()), "there is room again");
     assert_sound(&mut proxy, "after a flood of silent connections");
 }
 
