@@ -96,7 +96,9 @@ impl Moves {
     pub fn with(&self, columns: &[String]) -> bool {
         match self {
             Self::Any => true,
-            Self::Columns(names) => columns.is_empty() || names.iter().any(|name| columns.iter().any(|set| **set == **name)),
+            Self::Columns(names) => {
+                columns.is_empty() || names.iter().any(|name| columns.iter().any(|set| **set == **name))
+            }
         }
     }
 }

@@ -65,7 +65,12 @@ impl<'a> Movers<'a> {
             families,
             own: names.into_iter().map(|(root, names)| (root, moves(names))).collect(),
             heirs,
-            views: document.relations.iter().filter(|relation| relation.3 == 'v').map(|relation| relation.0).collect(),
+            views: document
+                .relations
+                .iter()
+                .filter(|relation| relation.3 == 'v')
+                .map(|relation| relation.0)
+                .collect(),
         }
     }
 
@@ -96,7 +101,9 @@ mod tests {
     const BEFORE_UPDATE: i16 = bits::ROW | bits::BEFORE | bits::UPDATE;
 
     fn columns(table: u32, names: &[&str]) -> (u32, Vec<raw::Column>) {
-        let column = |(at, name): (usize, &&str)| raw::Column(at as i16 + 1, (*name).to_owned(), 2950, -1, false, false);
+        let column = |(at, name): (usize, &&str)| {
+            raw::Column(at as i16 + 1, (*name).to_owned(), 2950, -1, false, false)
+        };
         (table, names.iter().enumerate().map(column).collect())
     }
 
@@ -123,10 +130,16 @@ mod tests {
 
     #[test]
     fn keys_move_with_their_columns_those_of_partitions_heirs_and_references_included() {
-        let trigger = |oid, body: &str| (oid, "plpgsql".to_owned(), Some(body.to_owned()));
+        let trigger = |oid, body: &str| {
+            raw::TriggerFunction(oid, 1, "f".to_owned(), "plpgsql".to_owned(), Some(body.to_owned()))
+        };
         let mut document = Document {
             relations: vec![(20, 1, "v".to_owned(), 'v')],
-            columns: vec![columns(1, &["id", "v", "code"]), columns(2, &["id", "v", "code"]), columns(3, &["id", "v"])],
+            columns: vec![
+                columns(1, &["id", "v", "code"]),
+                columns(2, &["id", "v", "code"]),
+                columns(3, &["id", "v"]),
+            ],
             // 2 is a partition of 1 and has a key of its own; 3 inherits from 4; 5 has no columns that are known.
             inherits: vec![(2, 1, true), (3, 4, false)],
             indexes: vec![key(1, &[1]), key(2, &[3, 0]), key(3, &[1]), key(6, &[1]), key(7, &[1])],
@@ -147,7 +160,16 @@ mod tests {
             Moves::Any => "any".to_owned(),
             Moves::Columns(names) => names.join(" "),
         };
-        let expected = [(1, "code id"), (3, "id v"), (4, "id v"), (5, "any"), (6, "id"), (7, "any"), (8, ""), (20, "any")];
+        let expected = [
+            (1, "code id"),
+            (3, "id v"),
+            (4, "id v"),
+            (5, "any"),
+            (6, "id"),
+            (7, "any"),
+            (8, ""),
+            (20, "any"),
+        ];
         for (root, names) in expected {
             assert_eq!(told(root), names, "{root}");
         }

@@ -423,7 +423,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             }
         };
         self.link.guarded(|state| match catalog {
-            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => state.session.confirm_catalog(),
+            Some(catalog) if state.session.catalog_version() == Some(catalog.version) => {
+                state.session.confirm_catalog()
+            }
             Some(catalog) => state.session.learn_catalog(catalog),
             None => state.session.forget_catalog(),
         });

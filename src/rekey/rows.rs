@@ -183,7 +183,9 @@ impl<'a> RowReader<'_, 'a> {
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
             // Printed anew on its way into a text column: 01 becomes 1, TRUE becomes true.
-            CellKind::Number | CellKind::Bool if cast == Cast::None && self.kind(input) == ColumnKind::Other => {
+            CellKind::Number | CellKind::Bool
+                if cast == Cast::None && self.kind(input) == ColumnKind::Other =>
+            {
                 fixed(Value::Text(bytes))
             }
             CellKind::Number | CellKind::Bool | CellKind::Escaped => fixed(Value::Unknown(bytes)),

@@ -1,6 +1,5 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
-use super::execute::is_opaque;
 use super::limits::Note;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
@@ -68,7 +67,9 @@ impl Session {
         match resolution {
             Resolution::Table(table) => Resolved::Table(Arc::clone(table)),
             // A temporary relation may be gone again, and a schema may be out of the role's reach.
-            Resolution::NotFound | Resolution::Temporary if catalog.bears(&name.name) => Resolved::Unknown("search_path unknown"),
+            Resolution::NotFound | Resolution::Temporary if catalog.bears(&name.name) => {
+                Resolved::Unknown("search_path unknown")
+            }
             Resolution::NotFound | Resolution::Temporary => Resolved::New,
             Resolution::Unknown => Resolved::Unknown("search_path unknown"),
         }
@@ -189,7 +190,7 @@ impl Session {
 
     fn calls_opaque(&self, supply: Supply<'_>, range: Range<usize>) -> bool {
         let Some(catalog) = &self.catalog else { return true };
-        self.mentioned(supply.text, range, supply.options).iter().any(|name| is_opaque(catalog, name))
+        self.mentioned(supply.text, range, supply.options).are_opaque(catalog)
     }
 
     /// Inspects one INSERT. Its rows are compared with `base` and `own`, and claim their keys in `own`.
@@ -328,7 +329,8 @@ impl Session {
         }
         let statement = self.transaction.statement().saturating_add(1);
         let suspended = self.suspended().or(suspended);
-        let asking = Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
+        let asking =
+            Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();

@@ -122,7 +122,12 @@ impl Transaction {
     }
 
     pub fn savepoint(&mut self, name: &str, facts: u64) {
-        self.savepoints.push(Savepoint { name: name.to_owned(), mark: self.statements, facts, guard: self.guard });
+        self.savepoints.push(Savepoint {
+            name: name.to_owned(),
+            mark: self.statements,
+            facts,
+            guard: self.guard,
+        });
         if !is_housekeeping(name) {
             self.guard = Some(self.statements);
         }
@@ -145,7 +150,9 @@ impl Transaction {
 
     /// ROLLBACK TO: `blind` if an earlier group is unanswered, so that savepoints seen since may not exist.
     pub fn roll_back_to(&mut self, name: &str, blind: bool) -> BackTo {
-        let Some((at, savepoint)) = self.find(name).and_then(|at| Some((at, self.savepoints.get(at)?.clone()))) else {
+        let Some((at, savepoint)) =
+            self.find(name).and_then(|at| Some((at, self.savepoints.get(at)?.clone())))
+        else {
             self.guard = Some(self.statements);
             return BackTo::Unknown { facts: None };
         };

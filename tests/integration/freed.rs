@@ -5,7 +5,8 @@ use crate::support::{Database, Proxy, Wire, wire};
 
 const K: &str = "11111111-1111-4111-8111-111111111111";
 const EV: &str = "CREATE TABLE ev (id uuid PRIMARY KEY, v text, src text);";
-const PURGE: &str = "CREATE FUNCTION purge() RETURNS int LANGUAGE plpgsql VOLATILE AS 'begin delete from ev; return 1; end';";
+const PURGE: &str =
+    "CREATE FUNCTION purge() RETURNS int LANGUAGE plpgsql VOLATILE AS 'begin delete from ev; return 1; end';";
 const TWO: &str = "CREATE SCHEMA a; CREATE SCHEMA b; CREATE TABLE a.ev (id uuid PRIMARY KEY, v text); CREATE TABLE b.ev (id uuid PRIMARY KEY, v text);";
 
 /// What a client sends: SQL, of which `1> ` is for a second connection, or bytes that the server answers with one ReadyForQuery.
@@ -101,9 +102,13 @@ fn keys_are_free_again_after_what_moves_or_deletes_their_rows() {
 #[test]
 fn an_update_of_another_table_or_column_moves_keys() {
     let move_id = "UPDATE par SET id = md5(id::text)::uuid";
-    let insert = |v: &str| Bytes(message::query(format!("INSERT INTO ev (n, id, v) VALUES (1, '{K}', '{v}')")));
+    let insert =
+        |v: &str| Bytes(message::query(format!("INSERT INTO ev (n, id, v) VALUES (1, '{K}', '{v}')")));
     let cases = [
-        ("CREATE TABLE par (n int, id uuid, v text); CREATE TABLE ev (PRIMARY KEY (id)) INHERITS (par)", move_id),
+        (
+            "CREATE TABLE par (n int, id uuid, v text); CREATE TABLE ev (PRIMARY KEY (id)) INHERITS (par)",
+            move_id,
+        ),
         (
             "CREATE TABLE par (n int, id uuid, v text) PARTITION BY LIST (n);
              CREATE TABLE ev PARTITION OF par FOR VALUES IN (1); CREATE UNIQUE INDEX ON ev (id)",
@@ -144,7 +149,13 @@ fn portals_run_in_the_order_of_their_executions() {
 fn a_portal_that_goes_on_calls_again() {
     let call = "SELECT purge_at(g) FROM generate_series(1, 3) g";
     let purge = "CREATE FUNCTION purge_at(int) RETURNS int LANGUAGE plpgsql VOLATILE AS 'begin delete from ev; return 1; end'";
-    let first = [message::parse("", call, &[]), message::bind("c", "", &[]), message::execute("c", 1), message::sync()].concat();
+    let first = [
+        message::parse("", call, &[]),
+        message::bind("c", "", &[]),
+        message::execute("c", 1),
+        message::sync(),
+    ]
+    .concat();
     let again = [message::execute("c", 1), message::sync()].concat();
     let steps = [
         Sql("BEGIN"),
@@ -160,7 +171,12 @@ fn a_portal_that_goes_on_calls_again() {
 #[test]
 fn what_a_failed_message_began_is_not_believed() {
     let stored = "SELECT 'a', * FROM a.ev UNION ALL SELECT 'b', * FROM b.ev ORDER BY 1, 3";
-    let path = [message::extended("SELECT 1/0", &[]), message::extended("SET search_path = b", &[]), message::sync()].concat();
+    let path = [
+        message::extended("SELECT 1/0", &[]),
+        message::extended("SET search_path = b", &[]),
+        message::sync(),
+    ]
+    .concat();
     let steps = [
         Sql("SET search_path = a"),
         Bytes(path),
@@ -201,7 +217,12 @@ fn temporary_tables_that_are_gone_hide_nothing() {
         vec![Sql("BEGIN"), Sql("SAVEPOINT s"), Sql("CREATE TEMP TABLE ev (a int)"), Sql("ROLLBACK TO s")],
     ];
     for mut steps in cases {
-        steps.extend([insert_into("public.ev", "a"), Sql("DELETE FROM ev"), insert_into("public.ev", "b"), Sql("COMMIT")]);
+        steps.extend([
+            insert_into("public.ev", "a"),
+            Sql("DELETE FROM ev"),
+            insert_into("public.ev", "b"),
+            Sql("COMMIT"),
+        ]);
         expect_same("a temporary table", &tables, &steps, ROWS);
     }
 }
@@ -209,11 +230,7 @@ fn temporary_tables_that_are_gone_hide_nothing() {
 #[test]
 fn schema_changes_of_other_sessions_count_within_a_transaction() {
     let changes = [
-        (
-            "CREATE SCHEMA postgres",
-            "1> CREATE TABLE postgres.ev (id uuid PRIMARY KEY, v text)",
-            "SELECT 1",
-        ),
+        ("CREATE SCHEMA postgres", "1> CREATE TABLE postgres.ev (id uuid PRIMARY KEY, v text)", "SELECT 1"),
         (
             "CREATE TABLE q (a int); CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'begin delete from ev; return null; end'",
             "1> CREATE TRIGGER t AFTER INSERT ON q FOR EACH ROW EXECUTE FUNCTION f()",
@@ -222,7 +239,12 @@ fn schema_changes_of_other_sessions_count_within_a_transaction() {
     ];
     for (tables, change, then) in changes {
         let steps = between(vec![Sql(change), Sql(then)]);
-        expect_same(change, &format!("{EV} {tables}"), &steps, "SELECT id, v, tableoid::regclass FROM ev ORDER BY v");
+        expect_same(
+            change,
+            &format!("{EV} {tables}"),
+            &steps,
+            "SELECT id, v, tableoid::regclass FROM ev ORDER BY v",
+        );
     }
 }
 
@@ -242,7 +264,11 @@ fn literal_rules_of_the_startup_packet_hold_for_the_first_statement() {
     );
     let database = Database::fresh(EV);
     let proxy = Proxy::before(&database);
-    let off = [("user", "postgres"), ("database", &database.name), ("options", "-c standard_conforming_strings=off")];
+    let off = [
+        ("user", "postgres"),
+        ("database", &database.name),
+        ("options", "-c standard_conforming_strings=off"),
+    ];
     Wire::connect_with(proxy.address, &off).run(&text);
     assert_eq!(database.stored(ROWS), [format!("{K}|b")]);
 }
