@@ -6,9 +6,9 @@ use criterion::{
 use std::hint::black_box;
 use untwin::carrier::bind::Bind;
 use untwin::carrier::copy::{CARRY_LIMIT, CopyReader, Row};
-use untwin::carrier::scalar::{key_of, row_hash};
 use untwin::carrier::{Field, array, json};
 use untwin::catalog::model::ColumnKind;
+use untwin::rekey::value::Value;
 use untwin::sql::statement::{CopyFormat, ForceColumns};
 
 const ROWS: u64 = 1000;
@@ -16,6 +16,10 @@ const COLUMNS: [&str; 3] = ["id", "n", "note"];
 
 fn key(row: u64) -> u128 {
     (u128::from(row) * 0x9e37_79b9_7f4a_7c15_f39c_0c32_1d7b_a5e1) & !(0xf << 76) | 4 << 76
+}
+
+fn key_of(kind: ColumnKind, field: Field, bytes: &[u8]) -> Option<u128> {
+    Value::field(field.of(bytes)?, matches!(field, Field::Binary { .. }), kind).uuid(kind)
 }
 
 fn spelled(row: u64) -> String {
@@ -159,17 +163,5 @@ fn binds(criterion: &mut Criterion) {
     }
 }
 
-fn hashes(criterion: &mut Criterion) {
-    let row = format!("{}\t1234\ta short note", spelled(7));
-    let fields = [
-        Field::Text { start: 0, end: 36 },
-        Field::Text { start: 37, end: 41 },
-        Field::Text { start: 42, end: row.len() as u32 },
-    ];
-    criterion.bench_function("hash of a row", |bench| {
-        bench.iter(|| row_hash(black_box(&fields), black_box(row.as_bytes())));
-    });
-}
-
-criterion_group!(benches, copies, arrays, documents, binds, hashes);
+criterion_group!(benches, copies, arrays, documents, binds);
 criterion_main!(benches);

@@ -365,7 +365,8 @@ fn an_import_is_seen_however_it_is_written() {
 
 #[test]
 fn violations_are_found() {
-    let cases: &[(fn(&Source) -> Vec<String>, &str, &str, bool)] = &[
+    type Check = fn(&Source) -> Vec<String>;
+    let cases: &[(Check, &str, &str, bool)] = &[
         (imports_upwards, "wire/tag.rs", "use crate::catalog;", true),
         (imports_upwards, "wire/tag.rs", "use crate::sql;", true),
         (imports_upwards, "wire/tag.rs", "use crate::wire::frame;", false),

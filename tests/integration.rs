@@ -34,6 +34,8 @@ mod journal;
 mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/operations/mod.rs"]
+mod operations;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/protection.rs"]

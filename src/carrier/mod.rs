@@ -7,7 +7,6 @@ pub mod array;
 pub mod bind;
 pub mod copy;
 pub mod json;
-pub mod scalar;
 
 mod copy_binary;
 mod copy_csv;

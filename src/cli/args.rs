@@ -50,6 +50,7 @@ fn with_defaults(command: clap::Command) -> clap::Command {
         let default = match defaults.get(argument.get_id().as_str()) {
             Some(serde_json::Value::String(text)) => text.clone(),
             Some(serde_json::Value::Number(number)) => number.to_string(),
+            Some(serde_json::Value::Bool(truth)) => truth.to_string(),
             _ => return argument,
         };
         let help = format!("{} [default: {default}]", argument.get_help().cloned().unwrap_or_default());

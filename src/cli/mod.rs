@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod log;
 pub mod logging;
+mod notify;
 mod run;
 mod table;
 

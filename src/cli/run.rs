@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::notify::Manager;
 use super::{banner, fail, logging};
 use crate::config::reload::needs_restart;
 use crate::config::settings::Settings;
@@ -11,7 +13,7 @@ use crate::config::{self, Config, Sources};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::proxy::{Proxy, Reloader};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs untwin until it is told to stop.
 pub(super) fn run(sources: Sources) -> ExitCode {
@@ -47,7 +49,7 @@ pub(super) fn run(sources: Sources) -> ExitCode {
 async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Result<()> {
     let path = journal.path().to_owned();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hangup = signal(SignalKind::hangup())?;
+    let hangup = signal(SignalKind::hangup())?;
     let counters = Arc::new(Counters::default());
     let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?;
     let reloader = proxy.reloader();
@@ -56,16 +58,23 @@ async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Res
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
     let _ = out.flush();
     drop(out);
-    let stop = async {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload.again(&reloader),
-            }
-        }
+    let manager = Manager::from_environment();
+    manager.ready();
+    // A little longer than the sessions get, for farewells.
+    let limit = config.drain_timeout + Duration::from_secs(10);
+    let drain = async {
+        terminate.recv().await;
+        manager.stopping(limit);
     };
-    proxy.serve(stop).await;
+    let stop = async {
+        interrupt.recv().await;
+        manager.stopping(limit);
+    };
+    tokio::select! {
+        () = proxy.serve(drain, stop) => {}
+        () = manager.keep_alive() => {}
+        () = reload.whenever(hangup, &reloader) => {}
+    }
     farewell(&counters);
     Ok(())
 }
@@ -103,6 +112,14 @@ struct Reload {
 }
 
 impl Reload {
+    /// Reads the configuration anew at every SIGHUP. Never returns.
+    async fn whenever(&self, mut hangup: Signal, reloader: &Reloader) {
+        while hangup.recv().await.is_some() {
+            self.again(reloader);
+        }
+        std::future::pending().await
+    }
+
     /// Reads the configuration anew. If it is wrong, everything stays as it is.
     fn again(&self, reloader: &Reloader) {
         let read = match Read::from(&self.sources) {

@@ -1,13 +1,8 @@
 //! How addresses are spelled in settings. Pure; resolves no name.
 
-use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
-
-use super::value::{BadValue, setting};
+use super::value::{BadValue, list_setting, setting};
 pub use crate::proxy::Address;
 
 setting!(Address, "an address: `127.0.0.1:6432` or `/directory`");
@@ -48,69 +43,11 @@ impl FromStr for Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen(pub Vec<Address>);
 
-impl FromStr for Listen {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        text.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses: Vec<_> = self.0.iter().map(Address::to_string).collect();
-        f.write_str(&addresses.join(","))
-    }
-}
-
-const ABOUT_LISTEN: &str =
-    "addresses: `127.0.0.1:6432`, `/directory` of a unix socket, separated by commas or as a list";
-
-impl Serialize for Listen {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextOrList;
-        impl<'de> Visitor<'de> for TextOrList {
-            type Value = Listen;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(ABOUT_LISTEN)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Listen, E> {
-                text.parse().map_err(E::custom)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Listen, A::Error> {
-                let mut addresses = Vec::new();
-                while let Some(address) = list.next_element()? {
-                    addresses.push(address);
-                }
-                if addresses.is_empty() {
-                    Err(de::Error::invalid_length(0, &self))
-                } else {
-                    Ok(Listen(addresses))
-                }
-            }
-        }
-        deserializer.deserialize_any(TextOrList)
-    }
-}
-
-impl JsonSchema for Listen {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Listen".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "array"], "items": { "type": "string" }, "description": ABOUT_LISTEN })
-    }
-}
+list_setting!(
+    Listen,
+    Address,
+    "addresses: `127.0.0.1:6432`, `/directory` of a unix socket, separated by commas or as a list"
+);
 
 #[cfg(test)]
 mod tests {

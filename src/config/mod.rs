@@ -4,6 +4,7 @@
 pub mod address;
 mod environment;
 mod file;
+pub mod networks;
 pub mod reload;
 pub mod schema;
 pub mod settings;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::journal;
-use crate::proxy;
+use crate::proxy::{self, ListenOptions, SessionLimits, Tcp};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
@@ -30,12 +31,22 @@ pub struct Config {
     pub upstream: Upstream,
     /// Where clients connect: one address at least.
     pub listen: Vec<Address>,
+    /// How those addresses are taken.
+    pub listen_options: ListenOptions,
+    /// How many sessions may be open.
+    pub session_limits: SessionLimits,
+    /// How TCP connections are kept.
+    pub tcp: Tcp,
+    /// Whose word is taken for whose a connection is.
+    pub balancers: Vec<proxy::Network>,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
     pub login_timeout: Duration,
     /// How many threads to use.
     pub workers: NonZeroUsize,
+    /// How long sessions may go on once untwin is to end.
+    pub drain_timeout: Duration,
     /// How long the knowledge of the database's tables is trusted.
     pub catalog_ttl: Duration,
     /// What becomes of twins, per session and table.
@@ -104,6 +115,9 @@ pub enum Error {
     },
 }
 
+/// The most probes that Linux counts to (`MAX_TCP_KEEPCNT`).
+const MOST_PROBES: u8 = 127;
+
 /// The file that is read, if it exists, when none is named.
 const FILE: &str = "untwin.toml";
 
@@ -153,9 +167,14 @@ impl Config {
     pub fn proxy(&self) -> proxy::Config {
         proxy::Config {
             listen: self.listen.clone(),
+            listen_options: self.listen_options,
+            session_limits: self.session_limits,
+            tcp: self.tcp,
+            balancers: self.balancers.clone(),
             upstream: self.upstream.addresses.clone(),
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
+            drain_timeout: self.drain_timeout,
             rules: self.rules(),
         }
     }
@@ -179,8 +198,29 @@ impl Config {
             policies: settings.policies(),
             upstream: set("upstream", settings.upstream)?,
             listen: set("listen", settings.listen)?.0,
+            listen_options: ListenOptions {
+                reuse_port: set("reuse_port", settings.reuse_port)?,
+                socket_mode: set("socket_mode", settings.socket_mode)?.0,
+            },
+            session_limits: SessionLimits {
+                total: settings.max_connections,
+                per_user: settings.max_user_connections,
+            },
+            tcp: Tcp {
+                keepalive_idle: set("tcp_keepalive_idle", settings.tcp_keepalive_idle)?.0,
+                keepalive_interval: set("tcp_keepalive_interval", settings.tcp_keepalive_interval)?.0,
+                keepalive_count: set("tcp_keepalive_count", settings.tcp_keepalive_count)?
+                    .get()
+                    .min(MOST_PROBES)
+                    .into(),
+                user_timeout: settings.tcp_user_timeout.map(|timeout| timeout.0),
+            },
+            balancers: settings
+                .proxy_protocol
+                .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
+            drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
             workers: set("workers", settings.workers)?,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {

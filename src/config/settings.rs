@@ -1,6 +1,6 @@
 //! Every setting, one line each: the same struct is read from the file, the environment and the flags.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::address::Listen;
+use super::networks::Networks;
 use super::upstream::Upstream;
-use super::value::{BadValue, LogFormat, LogLevel, Period, Size, setting};
+use super::value::{BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
 };
@@ -29,6 +30,33 @@ pub struct Settings {
     /// Where clients connect: addresses separated by commas; /directory is a unix socket
     #[arg(long, value_name = "ADDRESSES")]
     pub listen: Option<Listen>,
+    /// Share the addresses with other processes of this setting: a new one takes over before the old one ends
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub reuse_port: Option<bool>,
+    /// Permissions of unix sockets: who may connect
+    #[arg(long, value_name = "MODE")]
+    pub socket_mode: Option<FileMode>,
+    /// Networks whose load balancers say by PROXY protocol whose a connection is, and have to
+    #[arg(long, value_name = "NETWORKS")]
+    pub proxy_protocol: Option<Networks>,
+    /// The most sessions at one time [default: no limit]
+    #[arg(long, value_name = "SESSIONS")]
+    pub max_connections: Option<NonZeroUsize>,
+    /// The most sessions of one user at one time [default: no limit]
+    #[arg(long, value_name = "SESSIONS")]
+    pub max_user_connections: Option<NonZeroUsize>,
+    /// How long a TCP connection may be silent before its other end is probed
+    #[arg(long, value_name = "TIME")]
+    pub tcp_keepalive_idle: Option<Period>,
+    /// The time between two such probes
+    #[arg(long, value_name = "TIME")]
+    pub tcp_keepalive_interval: Option<Period>,
+    /// How many probes may be lost before the other end counts as gone
+    #[arg(long, value_name = "PROBES")]
+    pub tcp_keepalive_count: Option<NonZeroU8>,
+    /// How long sent bytes may be unacknowledged before the other end counts as gone [default: the system's]
+    #[arg(long, value_name = "TIME")]
+    pub tcp_user_timeout: Option<Period>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -77,6 +105,9 @@ pub struct Settings {
     /// How long a client may take to log in
     #[arg(long, value_name = "TIME")]
     pub login_timeout: Option<Period>,
+    /// How long sessions may go on after SIGTERM; each ends when it is outside a transaction
+    #[arg(long, value_name = "TIME")]
+    pub drain_timeout: Option<Period>,
     /// How many threads to use
     #[arg(long, value_name = "THREADS")]
     pub workers: Option<NonZeroUsize>,
@@ -197,6 +228,15 @@ impl Settings {
                 [127, 0, 0, 1],
                 6432,
             )))])),
+            reuse_port: Some(false),
+            socket_mode: Some(FileMode(0o777)),
+            proxy_protocol: None,
+            max_connections: None,
+            max_user_connections: None,
+            tcp_keepalive_idle: seconds(60),
+            tcp_keepalive_interval: seconds(10),
+            tcp_keepalive_count: NonZeroU8::new(6),
+            tcp_user_timeout: None,
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -213,6 +253,7 @@ impl Settings {
             catalog_ttl: seconds(60),
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
+            drain_timeout: seconds(60),
             workers: std::thread::available_parallelism().ok().or(Some(NonZeroUsize::MIN)),
             database: Vec::new(),
             user: Vec::new(),
@@ -228,6 +269,15 @@ impl Settings {
         Self {
             upstream: self.upstream.or(lower.upstream),
             listen: self.listen.or(lower.listen),
+            reuse_port: self.reuse_port.or(lower.reuse_port),
+            socket_mode: self.socket_mode.or(lower.socket_mode),
+            proxy_protocol: self.proxy_protocol.or(lower.proxy_protocol),
+            max_connections: self.max_connections.or(lower.max_connections),
+            max_user_connections: self.max_user_connections.or(lower.max_user_connections),
+            tcp_keepalive_idle: self.tcp_keepalive_idle.or(lower.tcp_keepalive_idle),
+            tcp_keepalive_interval: self.tcp_keepalive_interval.or(lower.tcp_keepalive_interval),
+            tcp_keepalive_count: self.tcp_keepalive_count.or(lower.tcp_keepalive_count),
+            tcp_user_timeout: self.tcp_user_timeout.or(lower.tcp_user_timeout),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),
@@ -244,6 +294,7 @@ impl Settings {
             catalog_ttl: self.catalog_ttl.or(lower.catalog_ttl),
             connect_timeout: self.connect_timeout.or(lower.connect_timeout),
             login_timeout: self.login_timeout.or(lower.login_timeout),
+            drain_timeout: self.drain_timeout.or(lower.drain_timeout),
             workers: self.workers.or(lower.workers),
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),

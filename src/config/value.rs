@@ -59,6 +59,73 @@ macro_rules! setting {
 }
 pub(super) use setting;
 
+/// Gives a `struct List(pub Vec<Item>)` of at least one item the traits of a setting: text separated by commas,
+/// or in a file a list.
+macro_rules! list_setting {
+    ($setting:ident, $item:ident, $about:literal) => {
+        impl std::str::FromStr for $setting {
+            type Err = BadValue;
+
+            fn from_str(text: &str) -> Result<Self, BadValue> {
+                text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>().map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $setting {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let items: Vec<_> = self.0.iter().map($item::to_string).collect();
+                f.write_str(&items.join(","))
+            }
+        }
+
+        impl serde::Serialize for $setting {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $setting {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct TextOrList;
+                impl<'de> serde::de::Visitor<'de> for TextOrList {
+                    type Value = $setting;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($about)
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$setting, E> {
+                        text.parse().map_err(E::custom)
+                    }
+
+                    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<$setting, A::Error> {
+                        let mut items = Vec::new();
+                        while let Some(item) = list.next_element()? {
+                            items.push(item);
+                        }
+                        if items.is_empty() {
+                            return Err(serde::de::Error::invalid_length(0, &self));
+                        }
+                        Ok($setting(items))
+                    }
+                }
+                deserializer.deserialize_any(TextOrList)
+            }
+        }
+
+        impl schemars::JsonSchema for $setting {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($setting).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["string", "array"], "items": { "type": "string" }, "description": $about })
+            }
+        }
+    };
+}
+pub(super) use list_setting;
+
 /// A number of bytes, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
@@ -139,6 +206,29 @@ fn measure(text: &str, units: &[(&str, u64)], plain: u64) -> Option<u64> {
 /// The largest unit that measures the value without a remainder.
 fn largest_unit<'a>(value: u64, units: &[(&'a str, u64)]) -> Option<(&'a str, u64)> {
     units.iter().copied().find(|(_, factor)| value.is_multiple_of(*factor))
+}
+
+/// Permissions of a file, as `chmod` takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileMode(pub u32);
+
+setting!(FileMode, "permissions in octal digits: `0777`, `0770`");
+
+impl FromStr for FileMode {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777 && !text.starts_with('+'));
+        mode.map(Self).ok_or_else(|| {
+            BadValue(format!("`{text}` are no permissions: write octal digits such as `0777` or `0770`"))
+        })
+    }
+}
+
+impl fmt::Display for FileMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04o}", self.0)
+    }
 }
 
 /// How log lines are written.
@@ -233,6 +323,17 @@ mod tests {
         }
         for text in ["", "0", "0s", "-1s", "s", "1w", "1.5s", "1m30s", "99999999999999999999"] {
             assert!(text.parse::<Period>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn file_modes() {
+        for (text, mode, shown) in [("0777", 0o777, "0777"), ("770", 0o770, "0770"), ("0", 0, "0000")] {
+            let read: FileMode = text.parse().unwrap();
+            assert_eq!((read.0, read.to_string().as_str()), (mode, shown), "{text}");
+        }
+        for text in ["", "8", "1777", "+7", "-7", "rwx", "0o777", "77777777777777"] {
+            assert!(text.parse::<FileMode>().is_err(), "{text}");
         }
     }
 

@@ -150,6 +150,7 @@ macro_rules! counters {
 counters! {
     sessions_total: Number, Counter, "Sessions accepted from clients.";
     sessions_open: Number, Gauge, "Sessions open now.";
+    draining: Number, Gauge, "1 once the process is to end: it takes no more sessions.";
     sessions_refused_total: ByReason, Counter, "Sessions that ended before they were ready for queries.";
     inspected_statements_total: Number, Counter, "Executed statements whose keys were read.";
     uninspected_total: ByReason, Counter, "Statements that may insert keys and were forwarded unread.";
@@ -168,6 +169,8 @@ counters! {
     journal_errors_total: Number, Counter, "Writes to the journal that failed.";
     catalog_loads_total: Number, Counter, "Catalogs loaded.";
     catalog_errors_total: Number, Counter, "Catalogs that could not be loaded.";
+    cancels_total: Number, Counter, "Requests to cancel that were forwarded.";
+    cancels_dropped_total: Number, Counter, "Requests to cancel that were dropped, since too many came at a time.";
     upstream_errors_total: ByReason, Counter, "Connections to the database that failed.";
     client_errors_total: ByReason, Counter, "Sessions ended by what the client did.";
     panics_total: Number, Counter, "Faults of untwin itself, each of which ended one session.";

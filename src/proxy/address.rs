@@ -1,12 +1,8 @@
-//! Addresses of sockets, and the way to those that are connected to.
+//! Addresses of sockets and how they are written. Opens none.
 
-use super::stream::Stream;
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use tokio::net::{TcpStream, UnixStream};
 
 /// A place to listen at or to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,51 +75,4 @@ pub fn escaped(path: &Path) -> String {
         }
     }
     text
-}
-
-/// The server cannot be reached.
-#[derive(Debug, thiserror::Error)]
-#[error("could not connect to the database server at {address}: {reason}")]
-pub struct UpstreamError {
-    /// Every address that was tried.
-    pub address: String,
-    /// What the last attempt met.
-    pub reason: String,
-}
-
-/// Connects to the first address that answers, each within `timeout`; gives which one it was.
-///
-/// # Errors
-/// [`UpstreamError`] when none does.
-pub(crate) async fn connect_any(
-    addresses: &[Address],
-    timeout: Duration,
-) -> Result<(Stream, &Address), UpstreamError> {
-    let mut reason = "no address is configured".to_owned();
-    for address in addresses {
-        match tokio::time::timeout(timeout, address.connect()).await {
-            Ok(Ok(stream)) => return Ok((stream, address)),
-            Ok(Err(error)) => reason = error.to_string(),
-            Err(_) => reason = format!("no answer within {} s", timeout.as_secs_f32()),
-        }
-    }
-    let tried: Vec<_> = addresses.iter().map(Address::to_string).collect();
-    Err(UpstreamError { address: tried.join(", "), reason })
-}
-
-impl Address {
-    /// Opens one connection. Names are looked up anew each time.
-    pub(crate) async fn connect(&self) -> io::Result<Stream> {
-        match self {
-            Self::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Self::Unix { directory, port } => {
-                let path = directory.join(format!(".s.PGSQL.{port}"));
-                Ok(Stream::Unix(UnixStream::connect(path).await?))
-            }
-        }
-    }
 }

@@ -3,12 +3,15 @@
 
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
+use super::guests::Crowded;
+use super::origin::OriginError;
 use super::relay::LoadGuard;
 use super::stream::{ReadHalf, Stream, WriteHalf};
-use super::{Shared, UpstreamError, catalogs};
+use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::frame::{self, BadLength, HEADER, Header};
+use crate::wire::proxy_header::NoHeader;
 use crate::wire::startup::{self, Parameters, Startup, StartupError};
 use crate::wire::tag::backend;
 use std::io;
@@ -29,6 +32,14 @@ pub(super) enum LoginError {
     /// The server sent something that is no message.
     #[error("the database server sent a malformed message: {0}")]
     Server(#[from] BadLength),
+    /// A load balancer that has to say whose the connection is does not.
+    #[error("{0}")]
+    Balancer(NoHeader),
+    /// The client is one too many.
+    #[error("{0}")]
+    Crowded(#[from] Crowded),
+    #[error("terminating connection due to administrator command")]
+    Ending,
     /// One side closed the connection, which is its right: a probe, a refused password.
     #[error("the connection was closed during login")]
     Closed,
@@ -36,13 +47,25 @@ pub(super) enum LoginError {
     Io(#[from] io::Error),
 }
 
+impl From<OriginError> for LoginError {
+    fn from(error: OriginError) -> Self {
+        match error {
+            OriginError::Header(error) => Self::Balancer(error),
+            OriginError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => Self::Closed,
+            OriginError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
 impl LoginError {
     /// Whose fault it is, for the counters.
     pub fn blame(&self) -> &'static str {
         match self {
-            Self::Startup(_) | Self::Slow(_) => "client",
+            Self::Startup(_) | Self::Balancer(_) | Self::Slow(_) => "client",
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
+            Self::Crowded(_) => "limit",
+            Self::Ending => "shutdown",
         }
     }
 
@@ -62,6 +85,15 @@ impl LoginError {
                 "Raise login_timeout if clients need longer.",
             )),
             Self::Server(_) => Some(startup::fatal("08P01", &format!("untwin: {message}"), "")),
+            Self::Balancer(_) => Some(startup::fatal(
+                "08P01",
+                &format!("untwin: {message}"),
+                "This address is in one of the networks of untwin's proxy_protocol.",
+            )),
+            Self::Crowded(crowded) => {
+                Some(startup::fatal("53300", &format!("untwin: {message}"), &crowded.hint()))
+            }
+            Self::Ending => Some(farewell::shutting_down()),
             Self::Closed | Self::Io(_) => None,
         }
     }
@@ -118,6 +150,8 @@ pub(super) struct Login<'a> {
     /// What the client sent and the server has not been given.
     pub from_client: Buffer,
     pub from_server: Buffer,
+    /// The body of BackendKeyData, once it has come.
+    pub backend_key: Vec<u8>,
 }
 
 impl Login<'_> {
@@ -129,14 +163,11 @@ impl Login<'_> {
                 return Ok(());
             }
             self.relay_client().await?;
-            let Self { client, server, from_client, from_server } = self;
+            let Self { client, server, from_client, from_server, .. } = self;
             tokio::select! {
-                count = from_server.read(&mut server.0) => match count? {
-                    0 => {
-                        client.1.write_all(from_server.filled()).await?;
-                        return Err(LoginError::Closed);
-                    }
-                    _ => {}
+                count = from_server.read(&mut server.0) => if count? == 0 {
+                    client.1.write_all(from_server.filled()).await?;
+                    return Err(LoginError::Closed);
                 },
                 count = from_client.read(&mut client.0), if from_client.filled().len() < startup::MAX_PACKET => {
                     if count? == 0 {
@@ -158,9 +189,13 @@ impl Login<'_> {
                 ready = true;
                 break;
             }
-            if header.tag == backend::PARAMETER_STATUS {
-                let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
-                session.server_message(header.tag, body);
+            let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
+            match header.tag {
+                backend::PARAMETER_STATUS => {
+                    session.server_message(header.tag, body);
+                }
+                backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
+                _ => {}
             }
             end += header.frame();
         }

@@ -1,16 +1,17 @@
 //! Where clients come in.
 
+use super::listener::Listener;
+use super::shutdown::{LAST_WORDS, Shutdown};
 use super::stream::Stream;
-use super::{Address, Config, Reloader, Shared, catalogs, connection, rules};
+use super::{Address, Config, Reloader, Shared, cancel, catalogs, connection, rules};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
+use crate::live::routes::Routes;
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
 
 /// A proxy that listens. Nothing is accepted before [`Proxy::serve`].
 pub struct Proxy {
@@ -18,13 +19,10 @@ pub struct Proxy {
     shared: Arc<Shared>,
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
-}
-
 /// How often old snapshots of the catalog are looked for.
 const TICK: Duration = Duration::from_secs(1);
+/// How often a shutdown that takes its time says so.
+const PROGRESS: Duration = Duration::from_secs(5);
 
 impl Proxy {
     /// Takes the addresses of `config.listen`.
@@ -34,7 +32,7 @@ impl Proxy {
     pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for address in &config.listen {
-            let listener = Listener::bind(address).await;
+            let listener = Listener::bind(address, config.listen_options).await;
             listeners.push(listener.map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
             })?);
@@ -48,6 +46,10 @@ impl Proxy {
             journal,
             counters,
             catalogs: catalogs::Catalogs::default(),
+            routes: Routes::default(),
+            cancels: tokio::sync::Semaphore::new(cancel::MOST),
+            guests: Arc::default(),
+            shutdown: Shutdown::default(),
             seed: u64::from_ne_bytes(seed),
         };
         Ok(Self { listeners, shared: Arc::new(shared) })
@@ -56,11 +58,8 @@ impl Proxy {
     /// The addresses that were taken, port 0 replaced by the port that was free.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        let taken = |(listener, asked): (&Listener, &Address)| match listener {
-            Listener::Tcp(listener) => listener.local_addr().map_or_else(|_| asked.clone(), Address::from),
-            Listener::Unix(..) => asked.clone(),
-        };
-        self.listeners.iter().zip(&self.shared.config.listen).map(taken).collect()
+        let asked = &self.shared.config.listen;
+        self.listeners.iter().zip(asked).map(|(listener, asked)| listener.address(asked)).collect()
     }
 
     /// Changes the rules later on.
@@ -69,77 +68,96 @@ impl Proxy {
         Reloader(Arc::clone(&self.shared))
     }
 
-    /// Serves clients until `stop` completes, then stops accepting. Sessions that are open go on as tasks
-    /// of the runtime.
-    pub async fn serve(self, stop: impl Future<Output = ()>) {
+    /// Serves clients until `drain` completes. Then nobody is let in any more, and each session is ended when
+    /// it is outside a transaction; after `drain_timeout`, or when `stop` completes, whatever it does.
+    /// Returns when all sessions have ended.
+    pub async fn serve(self, drain: impl Future<Output = ()>, stop: impl Future<Output = ()>) {
         let Self { listeners, shared } = self;
         let number = Arc::new(AtomicU64::new(1));
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|listener| tokio::spawn(accept(listener, Arc::clone(&shared), Arc::clone(&number))))
             .collect();
-        let ticking = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(TICK).await;
-                shared.catalogs.expire(shared.rules.get().catalog_ttl);
+        let ticking = tokio::spawn(tick(Arc::clone(&shared)));
+        tokio::pin!(stop);
+        let at_once = tokio::select! {
+            () = drain => false,
+            () = &mut stop => true,
+        };
+        shared.counters.draining.increment();
+        if at_once {
+            shared.shutdown.ending.take();
+        }
+        shared.shutdown.draining.take();
+        for task in accepting {
+            let _ = task.await;
+        }
+        if !at_once {
+            let limit = tokio::time::sleep(shared.config.drain_timeout);
+            tokio::select! {
+                () = shared.guests.all_gone() => {}
+                () = tell_progress(&shared) => {}
+                () = limit => tracing::warn!(open = shared.guests.count(), "drain_timeout is over: the remaining sessions are ended"),
+                () = stop => tracing::warn!(open = shared.guests.count(), "told to stop at once: the remaining sessions are ended"),
             }
-        });
-        stop.await;
+            shared.shutdown.ending.take();
+        }
+        let _ = tokio::time::timeout(LAST_WORDS, shared.guests.all_gone()).await;
         ticking.abort();
-        accepting.iter().for_each(tokio::task::JoinHandle::abort);
+        tracing::info!(left = shared.guests.count(), "shut down");
     }
 }
 
-impl Listener {
-    async fn bind(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Tcp { host, port } => Ok(Self::Tcp(TcpListener::bind((host.as_str(), *port)).await?)),
-            Address::Unix { directory, port } => {
-                let path = directory.join(format!(".s.PGSQL.{port}"));
-                if path.exists() && tokio::net::UnixStream::connect(&path).await.is_err() {
-                    // Left behind by a process that is gone.
-                    std::fs::remove_file(&path)?;
-                }
-                Ok(Self::Unix(UnixListener::bind(&path)?, path))
-            }
-        }
-    }
-
-    async fn accept(&self) -> io::Result<(Stream, String)> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), peer.to_string()))
-            }
-            Self::Unix(listener, _) => {
-                let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), "local".to_owned()))
-            }
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>) {
+/// Says now and then how many are still in. Never returns.
+async fn tell_progress(shared: &Shared) {
     loop {
-        match listener.accept().await {
-            Ok((stream, address)) => {
-                let number = number.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(connection::serve(stream, address, number, Arc::clone(&shared)));
-            }
+        tracing::info!(
+            open = shared.guests.count(),
+            "shutting down: sessions end outside their transactions"
+        );
+        tokio::time::sleep(PROGRESS).await;
+    }
+}
+
+async fn tick(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        shared.catalogs.expire(shared.rules.get().catalog_ttl);
+    }
+}
+
+/// Lets clients in until the proxy is to drain.
+async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>) {
+    let welcome = |(stream, peer)| {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        let guest = shared.guests.enter();
+        if shared.guests.are_too_many(shared.config.session_limits) {
+            shared.counters.sessions_refused_total.increment("too many connections");
+            return;
+        }
+        if let Stream::Tcp(stream) = &stream {
+            // Who is gone already is noticed soon enough.
+            let _ = shared.config.tcp.prepare(stream);
+        }
+        tokio::spawn(connection::serve(stream, peer, number, Arc::clone(&shared), guest));
+    };
+    let drain = shared.shutdown.draining.taken();
+    tokio::pin!(drain);
+    loop {
+        let arrival = tokio::select! {
+            arrival = listener.accept() => arrival,
+            () = &mut drain => break,
+        };
+        match arrival {
+            Ok(arrival) => welcome(arrival),
             Err(error) => {
                 // Out of file descriptors, most likely: sessions that end make room.
                 tracing::error!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
+    }
+    if let Err(error) = listener.close(welcome) {
+        tracing::warn!(%error, "connections that were not accepted yet are lost");
     }
 }

@@ -2,21 +2,37 @@
 
 mod address;
 mod buffer;
+mod cancel;
 mod catalogs;
 mod connection;
+mod entropy;
+mod farewell;
+mod guests;
 mod handshake;
 mod listen;
+mod listener;
+mod machine;
+mod origin;
 mod records;
 mod relay;
 mod rules;
+mod shutdown;
+mod socket_file;
 mod stream;
+mod tcp;
 
-pub use address::{Address, UpstreamError, escaped};
+pub use address::{Address, escaped};
+pub use guests::SessionLimits;
 pub use listen::Proxy;
+pub use listener::ListenOptions;
+pub use machine::UpstreamError;
+pub use origin::Network;
 pub use rules::{Reloader, Rules};
+pub use tcp::Tcp;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
+use crate::live::routes::Routes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +41,22 @@ use std::time::Duration;
 pub struct Config {
     /// Where clients connect to.
     pub listen: Vec<Address>,
+    /// How those addresses are taken.
+    pub listen_options: ListenOptions,
+    /// How many sessions may be open.
+    pub session_limits: SessionLimits,
+    /// Networks whose load balancers have to say whose a connection is (PROXY protocol).
+    pub balancers: Vec<Network>,
+    /// How TCP connections of both hops are kept.
+    pub tcp: Tcp,
     /// The database server: one or several addresses, tried in order.
     pub upstream: Vec<Address>,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.
     pub login_timeout: Duration,
+    /// How long sessions may go on once the proxy is to end.
+    pub drain_timeout: Duration,
     /// What may change later: see [`Reloader`].
     pub rules: Rules,
 }
@@ -43,6 +69,19 @@ pub(crate) struct Shared {
     pub journal: Journal,
     pub counters: Arc<Counters>,
     pub catalogs: catalogs::Catalogs,
+    /// Where each open session is, by its cancel key.
+    pub routes: Routes<machine::Machine>,
+    pub guests: Arc<guests::Guests>,
+    pub shutdown: shutdown::Shutdown,
+    /// Turns of requests to cancel.
+    pub cancels: tokio::sync::Semaphore,
     /// Secret of this process, for hashes.
     pub seed: u64,
+}
+
+impl Shared {
+    /// How long to wait for a client to close.
+    pub fn linger(&self) -> Duration {
+        if self.shutdown.ending.is_taken() { farewell::SHORT_LINGER } else { farewell::LINGER }
+    }
 }

@@ -1,9 +1,10 @@
 //! Facts of a session as records of the journal, and their fates.
 
 use super::Shared;
+use super::entropy::System;
 use crate::journal::record::{Action, Carrier, Fate, Id, Note, Origin, Place, Record};
 use crate::journal::writer;
-use crate::rekey::fresh::{Entropy, System};
+use crate::rekey::fresh::Entropy;
 use crate::rekey::judge;
 use crate::session::{self, Fact};
 use jiff::Timestamp;

@@ -5,14 +5,17 @@ use super::Shared;
 use super::buffer::Buffer;
 use super::catalogs::{self, Errand, Shelf};
 use super::records::Records;
+use super::shutdown::GRACE;
 use crate::catalog;
 use crate::session::{Answer, Ask, CopyOutcome, Disposition, Outcome, Session, Want};
 use crate::wire::frame::{self, HEADER, Header};
 use crate::wire::tag::{backend, frontend};
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -26,6 +29,12 @@ pub(super) struct Link<'a> {
     answered: Notify,
     /// Everything received from the server has been handed to the client's socket.
     flushed: AtomicBool,
+    /// No message is cut off in what the client has been sent.
+    whole_down: AtomicBool,
+    /// Nothing of the client's is in hand: all that was received has been sent on, and it was no part of a message.
+    rests_up: AtomicBool,
+    /// The client has sent something since it was let in.
+    used: AtomicBool,
     /// Bytes pass unread: they cannot be cut into messages, or the session is broken.
     raw: AtomicBool,
 }
@@ -48,12 +57,52 @@ impl<'a> Link<'a> {
             answer: Mutex::new(None),
             answered: Notify::new(),
             flushed: AtomicBool::new(true),
+            whole_down: AtomicBool::new(true),
+            rests_up: AtomicBool::new(false),
+            used: AtomicBool::new(false),
             raw: AtomicBool::new(false),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From here on bytes pass unread.
+    pub fn do_not_read(&self) {
+        self.raw.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the proxy is being shut down and this session has nothing open. Only to be polled by the
+    /// task that runs both pumps: it looks whenever they have moved, and they do not move while it looks.
+    pub async fn at_rest(&self) {
+        self.shared.shutdown.draining.taken().await;
+        let grace = tokio::time::sleep(GRACE);
+        tokio::pin!(grace);
+        poll_fn(|context| {
+            let waited = grace.as_mut().poll(context).is_ready();
+            let used = waited || self.used.load(Ordering::Relaxed);
+            if used && self.rests() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Nothing is under way in either direction, no transaction is open, and the server owes no answer.
+    fn rests(&self) -> bool {
+        self.may_add_up()
+            && self.may_add_down()
+            && self.flushed.load(Ordering::Relaxed)
+            && self.state().session.is_idle()
+    }
+
+    /// A message of our own may be sent to the client now.
+    pub fn may_add_down(&self) -> bool {
+        self.whole_down.load(Ordering::Relaxed) && !self.raw.load(Ordering::Relaxed)
+    }
+
+    /// A message of our own may be sent to the server now.
+    pub fn may_add_up(&self) -> bool {
+        self.rests_up.load(Ordering::Relaxed) && !self.raw.load(Ordering::Relaxed)
     }
 
     /// The connection is over: tells the journal the fate of what is open.
@@ -147,7 +196,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         loop {
             self.drain().await?;
             self.forward().await?;
-            if self.buffer.read(&mut self.reader).await? == 0 {
+            let rests = self.buffer.filled().is_empty() && self.passing == 0 && self.copying == 0;
+            self.link.rests_up.store(rests, Ordering::Relaxed);
+            let count = self.buffer.read(&mut self.reader).await?;
+            self.link.rests_up.store(false, Ordering::Relaxed);
+            self.link.used.store(true, Ordering::Relaxed);
+            if count == 0 {
                 // A message that was cut off goes along: the server decides what it thinks of it.
                 self.safe = self.buffer.filled().len();
                 self.forward().await?;
@@ -547,7 +601,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
             let (ready, swallowed) = self.scan();
             if ready > 0 {
                 let bytes = self.buffer.filled().get(..ready).unwrap_or_default();
+                self.link.whole_down.store(false, Ordering::Relaxed);
                 self.writer.write_all(bytes).await?;
+                self.link.whole_down.store(self.passing == 0, Ordering::Relaxed);
             }
             self.buffer.consume(ready + swallowed);
             if swallowed == 0 {

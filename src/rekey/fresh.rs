@@ -8,25 +8,6 @@ pub trait Entropy {
     fn bytes(&mut self) -> Option<[u8; 16]>;
 }
 
-/// The operating system's random source, read in blocks.
-#[derive(Debug, Default)]
-pub struct System {
-    block: Vec<u8>,
-}
-
-impl Entropy for System {
-    fn bytes(&mut self) -> Option<[u8; 16]> {
-        if self.block.len() < 16 {
-            self.block.resize(256, 0);
-            getrandom::fill(&mut self.block).ok()?;
-        }
-        let rest = self.block.len() - 16;
-        let bytes = self.block.get(rest..)?.try_into().ok()?;
-        self.block.truncate(rest);
-        Some(bytes)
-    }
-}
-
 /// Whether the key is equal on purpose: a hash of a name (versions 3 and 5).
 #[must_use]
 pub fn is_name_based(old: u128) -> bool {

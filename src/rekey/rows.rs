@@ -21,6 +21,12 @@ impl Slot<'_> {
     pub fn is_expression(&self) -> bool {
         self.place == Place::Fixed(EXPRESSION)
     }
+
+    /// Whether nothing at all is known of the value.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.value == Value::Unknown(b"") && self.is_expression()
+    }
 }
 
 /// Where a value could be overwritten.
@@ -244,7 +250,8 @@ impl<'a> RowReader<'_, 'a> {
                 Ok(Elements::Fields { bytes, fields, start: range.start, parameter: None, oid: 0 })
             }
             Array::Param(number) => self.array_parameter(*number),
-            Array::Other => Err(Unreadable("array expression")),
+            // Its length is not known; rows beyond the others have no key.
+            Array::Other => Ok(Elements::Unknown),
         }
     }
 
@@ -268,6 +275,7 @@ impl<'a> RowReader<'_, 'a> {
 
     fn element(&self, elements: &Elements<'a>, at: usize, cast: Cast, input: usize) -> Slot<'a> {
         match elements {
+            Elements::Unknown => UNKNOWN,
             Elements::Cells(cells) => match cells.get(at) {
                 Some(cell) => self.cell(cell, both(cell.cast, cast), input),
                 None => NULL,
@@ -355,6 +363,7 @@ const NULL: Slot<'static> = Slot { value: Value::Null, place: Place::Fixed("NULL
 
 /// The values that one array supplies.
 enum Elements<'a> {
+    Unknown,
     Cells(&'a [Cell]),
     Fields { bytes: &'a [u8], fields: Vec<Field>, start: usize, parameter: Option<u16>, oid: u32 },
 }
@@ -362,6 +371,7 @@ enum Elements<'a> {
 impl Elements<'_> {
     fn len(&self) -> usize {
         match self {
+            Self::Unknown => 0,
             Self::Cells(cells) => cells.len(),
             Self::Fields { fields, .. } => fields.len(),
         }

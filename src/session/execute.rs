@@ -228,6 +228,11 @@ impl Session {
         }
         if table.update_moves.with(columns) {
             self.free(&table.update_reaches);
+        } else {
+            // A column that is in no key here may be referred to, and change in the children's keys with it.
+            let others = table.update_reaches.iter().filter(|&&id| !self.is_same(id, table));
+            let others: Vec<TableId> = others.copied().collect();
+            self.free(&others);
         }
     }
 

@@ -124,7 +124,7 @@ impl Session {
 
     /// Whether the rows of one table may be those of the other: it is the same, of the same partition tree, or
     /// a view of it.
-    fn is_same(&self, one: TableId, other: &Table) -> bool {
+    pub(super) fn is_same(&self, one: TableId, other: &Table) -> bool {
         let shares_key = |table: &Arc<Table>| {
             let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
             table.knowable_keys().any(in_other)
@@ -373,7 +373,8 @@ impl RowsSeen<'_> {
             guard: self.asking.guard,
             suspended: self.asking.suspended,
         };
-        let hash = judge::row_hash(plan, volatile, session.around.seed, slots);
+        let place = (self.asking.statement, row);
+        let hash = judge::row_hash(plan, volatile, session.around.seed, place, slots);
         let mut judge = Judge {
             at,
             window: self.base.window,

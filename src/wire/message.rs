@@ -122,12 +122,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_body_makes_a_view_panic(body: Vec<u8>) {
-            Parse::read(&body);
-            Execute::read(&body);
-            Target::read(&body);
-            query_text(&body);
-            parameter_status(&body);
-            error_field(&body, b'M');
+            let _ = Parse::read(&body);
+            let _ = Execute::read(&body);
+            let _ = Target::read(&body);
+            let _ = query_text(&body);
+            let _ = parameter_status(&body);
+            let _ = error_field(&body, b'M');
         }
     }
 }

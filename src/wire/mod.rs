@@ -3,6 +3,7 @@
 
 pub mod frame;
 pub mod message;
+pub mod proxy_header;
 pub mod reader;
 pub mod startup;
 pub mod tag;

@@ -13,6 +13,7 @@ pub mod frontend {
     pub const PARSE: u8 = b'P';
     pub const QUERY: u8 = b'Q';
     pub const SYNC: u8 = b'S';
+    pub const TERMINATE: u8 = b'X';
 }
 
 /// Messages the server sends.

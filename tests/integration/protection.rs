@@ -214,3 +214,22 @@ fn an_update_through_a_view_frees_the_keys_behind_it() {
         expect_rows(&["L|a", "K|b"], &database.stored("SELECT id, v FROM t ORDER BY v"));
     }
 }
+
+#[test]
+fn an_update_that_cascades_into_the_keys_of_children_frees_them() {
+    let database = Database::fresh(
+        "CREATE TABLE p (code text PRIMARY KEY);
+        CREATE TABLE c (code text REFERENCES p ON UPDATE CASCADE, id uuid, v text, PRIMARY KEY (code, id))",
+    );
+    let statements = [
+        "BEGIN",
+        "INSERT INTO p VALUES ('x')",
+        "INSERT INTO c VALUES ('x', '{K}', 'a')",
+        "UPDATE p SET code = 'y'",
+        "INSERT INTO p VALUES ('x')",
+        "INSERT INTO c VALUES ('x', '{K}', 'b')",
+        "COMMIT",
+    ];
+    assert_eq!(last_of(&Proxy::before(&database), &statements), "COMMIT");
+    expect_rows(&["y|K|a", "x|K|b"], &database.stored("SELECT * FROM c ORDER BY v"));
+}

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -115,6 +115,11 @@ impl Cluster {
         log
     }
 
+    /// Where its socket is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Where the server listens.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
@@ -195,7 +200,7 @@ impl Drop for Database {
         // The server may have been killed by the test: then the database is gone as well.
         if let Ok((mut wire, _)) = Wire::open(self.address, &[("user", "postgres"), ("database", "postgres")])
         {
-            wire.query(format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+            let _ = wire.try_rows(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
         }
     }
 }

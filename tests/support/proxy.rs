@@ -1,4 +1,4 @@
-//! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it by its process id.
+//! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it with the test.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,6 +13,18 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Database, Wire};
+
+/// Runs the binary until it ends, or until the pipe on stdin closes: that happens when the test process ends, however it ends.
+const SUPERVISOR: &str = r#"
+exec 3<&0
+"$@" 3<&- </dev/null &
+proxy=$!
+(read -r end <&3; kill -9 "$proxy") 2>/dev/null >/dev/null &
+watcher=$!
+exec 3<&-
+wait "$proxy"
+kill "$watcher" 2>/dev/null
+"#;
 
 /// How long the binary may take to listen, and a fate to be written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,20 +62,29 @@ impl Proxy {
 
     /// In front of an address where a server may or may not listen.
     pub fn start(upstream: SocketAddr, database: &str, arguments: &[&str]) -> Proxy {
+        Self::before_url(&format!("postgres://{upstream}"), database, arguments)
+    }
+
+    /// In front of whatever a URL says.
+    pub fn before_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
-        let mut command = Command::new(binary());
+        let mut command = Command::new("sh");
+        command.args(["-c", SUPERVISOR, "untwin-test-proxy"]).arg(binary());
         // The binary takes every variable of this prefix for a setting, and refuses those that are none.
         let ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"UNTWIN_");
         for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
             command.env_remove(name);
         }
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command
-            .args(["--upstream", &format!("postgres://{upstream}"), "--listen", "127.0.0.1:0", "--journal"])
+            .args(["--upstream", upstream, "--journal"])
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -102,6 +123,18 @@ impl Proxy {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its exit code, once it has ended; panics when it goes on for longer than `limit`.
+    pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "untwin goes on: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The path of the journal.
     pub fn journal_path(&self) -> &Path {
         &self.journal
@@ -134,7 +167,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("untwin wrote: {}", self.stderr());

@@ -136,8 +136,7 @@ fn forgets(catalog: &Catalog, table: &Table) -> Vec<String> {
     type Runs = fn(&FreeingTrigger) -> bool;
     let events: [(&str, bool, &[TableId], Runs); 3] = [
         ("INSERT", table.insert_frees, inserted, |trigger| trigger.on_insert),
-        // A row may move from one partition to another.
-        ("UPDATE", table.update_frees, &table.update_reaches, |_| true),
+        ("UPDATE", table.update_frees, &table.update_reaches, |trigger| trigger.on_update),
         // Children may be deleted, or updated to refer to nothing.
         ("DELETE", table.delete_frees, &table.delete_reaches, |trigger| {
             trigger.on_delete || trigger.on_update
@@ -150,15 +149,22 @@ fn forgets(catalog: &Catalog, table: &Table) -> Vec<String> {
 }
 
 fn cause(catalog: &Catalog, reached: &[TableId], runs: fn(&FreeingTrigger) -> bool) -> String {
-    let tables = reached.iter().filter_map(|&id| catalog.table(id));
-    let triggers = tables.flat_map(|table| &table.freeing_triggers).filter(|trigger| runs(trigger));
-    let functions: BTreeSet<&str> = triggers.map(|trigger| trigger.function.as_str()).collect();
-    let listed = Vec::from_iter(functions).join(", ");
-    match listed.as_str() {
-        "" => "a rule, or a function in a default or a check, could free keys".to_owned(),
-        one if !one.contains(", ") => format!("trigger function {one} could free keys"),
-        several => format!("trigger functions {several} could free keys"),
+    let named = |wanted: fn(&FreeingTrigger) -> bool| {
+        let tables = reached.iter().filter_map(|&id| catalog.table(id));
+        let triggers = tables.flat_map(|table| &table.freeing_triggers).filter(|trigger| wanted(trigger));
+        triggers.map(|trigger| trigger.function.as_str()).collect::<BTreeSet<_>>()
+    };
+    let mut functions = named(runs);
+    if functions.is_empty() {
+        // An UPDATE may move a row to another partition by DELETE and INSERT.
+        functions = named(|_| true);
     }
+    let what = match functions.len() {
+        0 => return "a rule, or a function in a default or a check, could free keys".to_owned(),
+        1 => "trigger function",
+        _ => "trigger functions",
+    };
+    format!("{what} {} could free keys", Vec::from_iter(functions).join(", "))
 }
 
 fn is(table: &Table, name: &TableName) -> bool {

@@ -1,3 +1,5 @@
+//! What `copy` reads, as tables of cases and properties.
+
 use super::*;
 use crate::sql::lex;
 use crate::sql::statement::classify;

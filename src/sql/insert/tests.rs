@@ -1,3 +1,5 @@
+//! What `insert` reads, as tables of cases and properties.
+
 use super::*;
 use crate::sql::lex::Options;
 use crate::sql::statement::{Statement, classify};

@@ -1,3 +1,5 @@
+//! What `lex` reads, as tables of cases and properties.
+
 use super::*;
 use proptest::prelude::*;
 

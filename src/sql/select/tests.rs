@@ -1,3 +1,5 @@
+//! What `select` reads, as tables of cases and properties.
+
 use super::*;
 use crate::sql::insert::{Cast, Document};
 use crate::sql::lex::Options;

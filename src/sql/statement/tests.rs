@@ -1,3 +1,5 @@
+//! What `statement` reads, as tables of cases and properties.
+
 use super::*;
 use crate::sql::insert::Source;
 use crate::sql::split;
