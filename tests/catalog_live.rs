@@ -484,7 +484,7 @@ fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
         ("quiet_view", false),
         ("plain", false),
     ] {
-        assert_eq!(catalog.is_opaque_relation(&name(text)), expected, "{text}");
+        assert_eq!(catalog.is_opaque_word(&name(text)), expected, "{text}");
     }
 }
 

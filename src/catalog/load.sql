@@ -288,9 +288,37 @@ opaque_view AS (
      WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass::pg_catalog.oid
        AND w.ev_type OPERATOR(pg_catalog.=) '1'
     UNION
+    -- Tables whose row security calls one.
+    SELECT p.polrelid
+      FROM dependent d
+      JOIN pg_catalog.pg_policy p ON p.oid OPERATOR(pg_catalog.=) d.objid
+     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_policy'::pg_catalog.regclass::pg_catalog.oid
+    UNION
     SELECT e.ev_class
       FROM opaque_view o
       JOIN rule_edge e ON e.refobjid OPERATOR(pg_catalog.=) o.oid
+),
+
+-- Other words that may call one: operators, types that check or convert, and functions of one row, which
+-- can be written like a column of it.
+opaque_word AS (
+    SELECT p.oprname AS word
+      FROM opaque_object o
+      JOIN pg_catalog.pg_operator p ON p.oid OPERATOR(pg_catalog.=) o.oid
+     WHERE o.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid
+    UNION
+    SELECT t.typname FROM opaque_domain o JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) o.oid
+    UNION
+    SELECT t.typname
+      FROM opaque_call f
+      JOIN pg_catalog.pg_cast c ON c.castfunc OPERATOR(pg_catalog.=) f.oid
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) c.casttarget
+    UNION
+    SELECT f.proname
+      FROM opaque_call f
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) f.oid
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) p.proargtypes[0]
+     WHERE p.pronargs OPERATOR(pg_catalog.=) 1 AND t.typtype OPERATOR(pg_catalog.=) 'c'
 ),
 
 -- Triggers that users made, with the copies of them that partitions have.
@@ -387,6 +415,7 @@ document AS MATERIALIZED (
                            FROM plain_view v WHERE v.origins IS NOT NULL),
         'opaque_functions', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(c.nspname, c.proname))
                                FROM opaque_call c),
+        'opaque_words', (SELECT pg_catalog.json_agg(w.word) FROM opaque_word w),
         'opaque_relations', (SELECT pg_catalog.json_agg(o.oid::pg_catalog.int8) FROM opaque_view o),
         'calling', (SELECT pg_catalog.json_agg(c.oid::pg_catalog.int8) FROM calling c)
     )::pg_catalog.text AS text

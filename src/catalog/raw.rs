@@ -49,6 +49,9 @@ pub(super) struct Document {
     /// schema, name
     #[serde(deserialize_with = "rows")]
     pub opaque_functions: Vec<(String, String)>,
+    /// operators, types and functions of one row that call one of these functions
+    #[serde(deserialize_with = "rows")]
+    pub opaque_words: Vec<String>,
     #[serde(deserialize_with = "rows")]
     pub opaque_relations: Vec<u32>,
     #[serde(deserialize_with = "rows")]

@@ -4,7 +4,7 @@
 use super::model::{Table, TableId};
 use super::raw::Document;
 use crate::sql::name::Name;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A snapshot of one database's catalog. Never changes.
@@ -19,6 +19,7 @@ pub struct Catalog {
     /// Names to schemas.
     opaque_functions: HashMap<String, Vec<String>>,
     opaque_relations: HashMap<String, Vec<String>>,
+    opaque_words: HashSet<String>,
 }
 
 impl Catalog {
@@ -45,6 +46,7 @@ impl Catalog {
                 functions.map(|(schema, name)| (schema.as_str(), name.as_str())),
             ),
             opaque_relations,
+            opaque_words: document.opaque_words.iter().cloned().collect(),
         }
     }
 
@@ -103,17 +105,17 @@ impl Catalog {
         !self.opaque_functions.is_empty()
     }
 
-    /// Whether there is any relation whose reading may run such a function.
+    /// Whether anything but a call may run such a function: see [`Self::is_opaque_word`].
     #[must_use]
-    pub fn has_opaque_relations(&self) -> bool {
-        !self.opaque_relations.is_empty()
+    pub fn has_opaque_words(&self) -> bool {
+        !(self.opaque_relations.is_empty() && self.opaque_words.is_empty())
     }
 
     /// Whether to read a relation of this name may run such a function: a view that calls one, or a
     /// view of such a view. A bare name is any schema's.
     #[must_use]
-    pub fn is_opaque_relation(&self, name: &Name) -> bool {
-        contains(&self.opaque_relations, name)
+    pub fn is_opaque_word(&self, name: &Name) -> bool {
+        contains(&self.opaque_relations, name) || self.opaque_words.contains(&name.name)
     }
 }
 

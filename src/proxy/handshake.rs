@@ -315,6 +315,7 @@ impl Login<'_> {
                 }
             }
             if self.from_server.read(&mut self.server.0).await? == 0 {
+                self.client.1.write_all(&kept).await?;
                 return Err(LoginError::Closed);
             }
         }

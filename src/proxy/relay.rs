@@ -311,6 +311,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
                         if is_statement(header.tag) {
                             state.session.compare_catalog(link.shelf.valid());
                         }
+                        if header.tag == frontend::SYNC && self.safe < self.seen {
+                            // The server may wait for it, and what it is held back behind goes along.
+                            state.session.abandon_copy();
+                        }
                         self.message(state, header);
                         if !self.outcome.is_nothing() {
                             return Pause::Outcome(header);

@@ -232,7 +232,7 @@ impl Judge<'_> {
 
     /// The UUID in the column that is rekeyed: as sent, or as an earlier key of the same row has replaced it.
     fn rekeyed_value(&self, key: &KeyPlan, slots: &[Slot]) -> Option<u128> {
-        if let Some(replaced) = self.scratch.fresh.iter().find(|replaced| replaced.input == key.rekey) {
+        if let Some(replaced) = self.replaced(key.rekey, slots) {
             return Some(replaced.new);
         }
         let column = *self.at.plan.inputs.get(key.rekey)?;
@@ -348,6 +348,15 @@ impl Judge<'_> {
         self.tuple(key, slots, new)
     }
 
+    /// What a value has been replaced with: one place may feed several columns.
+    fn replaced(&self, input: usize, slots: &[Slot]) -> Option<&Replaced> {
+        let place = |input: usize| {
+            slots.get(input).map(|slot| &slot.place).filter(|place| !matches!(place, Place::Fixed(_)))
+        };
+        let same = |other: usize| other == input || place(input).is_some() && place(input) == place(other);
+        self.scratch.fresh.iter().rev().find(|replaced| same(replaced.input))
+    }
+
     fn push_replaced(&mut self, input: usize, slots: &[Slot], new: u128) {
         let mut spelling = SmallVec::new();
         if let Some(Value::Text(bytes)) = slots.get(input).map(|slot| slot.value) {
@@ -380,7 +389,7 @@ impl Judge<'_> {
                     out.push(b'd');
                     return true;
                 };
-                let replaced = self.scratch.fresh.iter().rev().find(|replaced| replaced.input == input);
+                let replaced = self.replaced(input, slots);
                 let Some(slot) = slots.get(input) else { return false };
                 let value = match (replaced, slot.value) {
                     (None, value) => value,

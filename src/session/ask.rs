@@ -33,6 +33,12 @@ pub(super) struct OwnExchange {
     error: Option<String>,
 }
 
+/// What holds for the question and ends with it: the client's limits are for the client's statements, and its
+/// messages, too.
+const SETTINGS: &str = "SELECT pg_catalog.set_config('statement_timeout', '0', true), \
+                        pg_catalog.set_config('client_min_messages', 'error', true), \
+                        pg_catalog.set_config('jit', 'off', true)";
+
 /// Named, since an unnamed statement or a simple Query would destroy the client's.
 const NAME: &[u8] = b"untwin_catalog\0";
 
@@ -86,11 +92,14 @@ impl Session {
             Due { request: Request::Own, message: self.message, facts: self.fates.recorded(), more: None };
         self.pipeline.push(due);
         let mut out = Vec::with_capacity(ask.sql().len() + 128);
-        frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
-        frame::write(&mut out, frontend::PARSE, &[NAME, ask.sql().as_bytes(), b"\0\0\0"]);
-        frame::write(&mut out, frontend::BIND, &[NAME, NAME, b"\0\0\0\0\0\0"]);
-        frame::write(&mut out, frontend::EXECUTE, &[NAME, b"\0\0\0\0"]);
-        frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
+        for sql in [SETTINGS, ask.sql()] {
+            frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
+            frame::write(&mut out, frontend::PARSE, &[NAME, sql.as_bytes(), b"\0\0\0"]);
+            frame::write(&mut out, frontend::BIND, &[NAME, NAME, b"\0\0\0\0\0\0"]);
+            frame::write(&mut out, frontend::EXECUTE, &[NAME, b"\0\0\0\0"]);
+            frame::write(&mut out, frontend::CLOSE, &[b"P", NAME]);
+            frame::write(&mut out, frontend::CLOSE, &[b"S", NAME]);
+        }
         frame::write(&mut out, frontend::SYNC, &[]);
         out
     }

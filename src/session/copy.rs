@@ -223,6 +223,14 @@ impl Session {
         }
     }
 
+    /// A row that is not complete goes to the server unread: the rest of the COPY cannot be followed.
+    pub fn abandon_copy(&mut self) {
+        if self.copy.take().is_some() {
+            self.around.counters.uninspected_total.increment("Sync within COPY");
+            self.window.clear();
+        }
+    }
+
     /// CopyDone or CopyFail is forwarded.
     pub(super) fn end_copy(&mut self) {
         self.copy = None;

@@ -3,10 +3,11 @@
 
 use super::Session;
 use super::inspect::Resolved;
+use super::mentions::{Mentions, Reading};
 use super::pipeline::Effect;
 use super::transaction::BackTo;
+use crate::catalog::Resolution;
 use crate::catalog::model::{Table, TableId};
-use crate::catalog::{Catalog, Resolution};
 use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
 use crate::sql::lex::Options;
@@ -162,32 +163,29 @@ impl Session {
         self.epoch += 1;
     }
 
-    /// The names in a text that may stand for something that does anything: what is called, and where views
-    /// call user-defined volatile functions, every relation.
-    pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Vec<Name> {
-        match &self.catalog {
-            Some(catalog) if catalog.has_opaque_relations() => calls::names(text, range, options).collect(),
+    /// The names in a text that may stand for something that does anything: what is called, and where views,
+    /// operators and the like call user-defined volatile functions, every name.
+    pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Mentions {
+        let reading = self.catalog.as_ref().map_or(Reading::Calls, |catalog| Reading::wanted(catalog));
+        let names = match reading {
+            Reading::Everything => calls::names(text, range, options).collect(),
             // The text need not be read in tokens if there is nothing to find.
-            Some(catalog)
-                if !catalog.has_opaque_functions()
-                    && !may_set_config(text.get(range.clone()).unwrap_or_default()) =>
-            {
-                Vec::new()
-            }
-            _ => calls::calls(text, range, options).collect(),
-        }
+            Reading::Nothing if !may_set_config(text.get(range.clone()).unwrap_or_default()) => Vec::new(),
+            Reading::Calls | Reading::Nothing => calls::calls(text, range, options).collect(),
+        };
+        Mentions { names, reading }
     }
 
     /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
-    pub(super) fn called(&mut self, names: &[Name], ordinal: u32) {
+    pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
-        if names.iter().any(|name| is_opaque(catalog, name)) {
+        if mentions.are_opaque(catalog) {
             self.window.clear();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
             self.literals.forget(ordinal);
         }
-        if names.iter().any(|name| name.name == "set_config") {
+        if mentions.names.iter().any(|name| name.name == "set_config") {
             self.window.clear();
             self.scope.forget_path(ordinal);
             self.literals.forget(ordinal);
@@ -345,12 +343,6 @@ fn may_set_config(text: &[u8]) -> bool {
     memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
         // An identifier with escapes may hide anything.
         || memchr::memmem::find(text, b"&\"").is_some()
-}
-
-/// Whether mentioning this name may run a user-defined volatile function. A name that could not be read may
-/// be any.
-pub(super) fn is_opaque(catalog: &Catalog, name: &Name) -> bool {
-    catalog.is_opaque_function(name) || catalog.is_opaque_relation(name) || name.name.contains('\u{fffd}')
 }
 
 /// Statements in which a call can happen, and whose calls are not part of what they do anyway.

@@ -2,6 +2,7 @@
 
 use super::copy::CopyOpen;
 use super::inspect::{Asking, Own};
+use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
 use super::refusal::Refusal;
@@ -29,7 +30,7 @@ impl Session {
             let options = self.options();
             let mut statements = split::statements(text, options);
             match (statements.next(), statements.next()) {
-                (None, _) => Prepared::new(text, 0..0, options, parse.types, Vec::new()),
+                (None, _) => Prepared::new(text, 0..0, options, parse.types, Mentions::default()),
                 (Some(range), None) => {
                     let mentions = self.mentioned(text, range.clone(), options);
                     Prepared::new(text, range, options, parse.types, mentions)
@@ -252,7 +253,7 @@ impl Session {
         prepared.execute_again();
         let effect = self.apply(&prepared.statement, ordinal);
         let mut called = prepared.mentions.clone();
-        called.extend(self.mentioned(text, range, self.options()));
+        called.names.extend(self.mentioned(text, range, self.options()).names);
         self.called(&called, ordinal);
         effect
     }

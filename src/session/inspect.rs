@@ -1,6 +1,5 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
-use super::execute::is_opaque;
 use super::limits::Note;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
@@ -191,7 +190,7 @@ impl Session {
 
     fn calls_opaque(&self, supply: Supply<'_>, range: Range<usize>) -> bool {
         let Some(catalog) = &self.catalog else { return true };
-        self.mentioned(supply.text, range, supply.options).iter().any(|name| is_opaque(catalog, name))
+        self.mentioned(supply.text, range, supply.options).are_opaque(catalog)
     }
 
     /// Inspects one INSERT. Its rows are compared with `base` and `own`, and claim their keys in `own`.

@@ -12,6 +12,7 @@ mod fates;
 mod inspect;
 mod limits;
 mod literals;
+mod mentions;
 mod names;
 mod pipeline;
 mod prepared;

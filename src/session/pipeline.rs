@@ -203,6 +203,8 @@ impl Pipeline {
                 return Some(due);
             }
         }
+        // It answers a Sync that was taken for one within a COPY: nothing is skipped any more.
+        self.skipping = false;
         None
     }
 

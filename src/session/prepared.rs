@@ -1,14 +1,13 @@
 //! What is kept of a prepared statement and of a portal.
 
-use super::execute::is_opaque;
 use super::inspect::{Own, Planned};
+use super::mentions::Mentions;
 use super::restore::Restore;
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
 use crate::sql::insert::{Array, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
-use crate::sql::name::Name;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -29,7 +28,7 @@ pub struct Prepared {
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
     /// Names in the text that may stand for something that does anything.
-    pub mentions: Vec<Name>,
+    pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
     plans: Mutex<Option<(Epoch, Plans)>>,
     /// Literal keys of the text have been inserted once.
@@ -51,7 +50,7 @@ impl Prepared {
         range: Range<usize>,
         options: Options,
         types: Vec<u32>,
-        mentions: Vec<Name>,
+        mentions: Mentions,
     ) -> Self {
         let mut statement = statement::classify(text, range.clone(), options);
         if let Statement::Explain { analyze, body } = &statement {
@@ -90,7 +89,7 @@ impl Prepared {
             types: Vec::new(),
             only_row: None,
             shared: Vec::new(),
-            mentions: Vec::new(),
+            mentions: Mentions::default(),
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
         }
@@ -123,7 +122,7 @@ impl Prepared {
     /// Whether the statement calls something that may do anything.
     #[must_use]
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
-        self.mentions.iter().any(|name| is_opaque(catalog, name))
+        self.mentions.are_opaque(catalog)
     }
 }
 

@@ -21,6 +21,19 @@ pub enum Disposition {
 /// feature not supported (ON CONFLICT and partitions).
 const STALE: &[&[u8]] = &[b"42P01", b"42703"];
 
+/// Whether a message that comes within an exchange of the proxy's own is for the client all the same: what
+/// comes at any time, and the last word before the server ends the session. What the server logs of a statement
+/// goes to who sent it.
+fn concerns_client(tag: u8, body: &[u8]) -> bool {
+    let severity = || message::error_field(body, b'V').unwrap_or_default();
+    match tag {
+        backend::NOTIFICATION | backend::PARAMETER_STATUS => true,
+        backend::NOTICE => !(severity().starts_with(b"DEBUG") || matches!(severity(), b"LOG" | b"INFO")),
+        backend::ERROR => matches!(severity(), b"FATAL" | b"PANIC"),
+        _ => false,
+    }
+}
+
 impl Session {
     /// Whether keys are to be put back into the rows that the server returns now.
     #[must_use]
@@ -45,8 +58,7 @@ impl Session {
 
     /// A message from the server. `body` is complete where [`Self::reads_reply`] says so, else empty.
     pub fn server_message(&mut self, tag: u8, body: &[u8]) -> Disposition {
-        let asynchronous = matches!(tag, backend::NOTICE | backend::NOTIFICATION | backend::PARAMETER_STATUS);
-        if self.pipeline.front() == Some(Request::Own) && !asynchronous {
+        if self.pipeline.front() == Some(Request::Own) && !concerns_client(tag, body) {
             return self.own_reply(tag, body).map_or(Disposition::Swallow, Disposition::Answered);
         }
         match tag {

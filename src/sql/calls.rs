@@ -1,7 +1,7 @@
 //! What looks like a function call in a statement, and where its parameters stand. Knows no function.
 
 use super::cursor::Cursor;
-use super::lex::{Kind, Lexer, Options};
+use super::lex::{Kind, Lexer, Options, Token};
 use super::name::Name;
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ pub fn calls(text: &[u8], range: Range<usize>, options: Options) -> impl Iterato
     chains(text, range, options, false)
 }
 
-/// Every possibly qualified identifier in `text[range]`, called or not; otherwise as [`calls`].
+/// Every possibly qualified identifier in `text[range]`, called or not, and every operator; otherwise as
+/// [`calls`].
 pub fn names(text: &[u8], range: Range<usize>, options: Options) -> impl Iterator<Item = Name> {
     chains(text, range, options, true)
 }
@@ -30,7 +31,11 @@ fn chains(text: &[u8], range: Range<usize>, options: Options, all: bool) -> impl
                 }
             }
             let Some(last) = last else {
-                cursor.advance();
+                let token = cursor.advance()?;
+                if all && is_operator(token) {
+                    let name = String::from_utf8_lossy(cursor.bytes(token)).into_owned();
+                    return Some(Name { schema: None, name });
+                }
                 continue;
             };
             if all || cursor.is_symbol(b'(') {
@@ -40,6 +45,14 @@ fn chains(text: &[u8], range: Range<usize>, options: Options, all: bool) -> impl
             }
         }
     })
+}
+
+fn is_operator(token: Token) -> bool {
+    match token.kind {
+        Kind::Operator => true,
+        Kind::Symbol(byte) => b"+-*/%^<>=".contains(&byte),
+        _ => false,
+    }
 }
 
 /// Every `$n` in `text[range]` and the position of its `$`.

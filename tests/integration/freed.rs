@@ -272,3 +272,107 @@ fn literal_rules_of_the_startup_packet_hold_for_the_first_statement() {
     Wire::connect_with(proxy.address, &off).run(&text);
     assert_eq!(database.stored(ROWS), [format!("{K}|b")]);
 }
+
+/// What has been rekeyed, and what became of it.
+fn fates(proxy: &Proxy) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    proxy.settled_journal().iter().map(|record| (text(&record["new"]), text(&record["fate"]))).collect()
+}
+
+#[test]
+fn every_statement_of_a_query_settles_its_own_twins() {
+    let twins = |key: &str| format!("INSERT INTO ev (id, v) VALUES ('{key}', 'a'), ('{key}', 'b')");
+    let (first, second) = (twins(K), twins("22222222-2222-4222-8222-222222222222"));
+    let cases = [
+        (vec![format!("{first}; COMMIT; {second}; SELECT 1/0")], &["committed", "rolled_back"][..]),
+        (vec![format!("{first}; ROLLBACK; {second}")], &["rolled_back", "committed"]),
+        (
+            ["BEGIN", "SAVEPOINT s", &first, "ROLLBACK TO s", "COMMIT"].map(str::to_owned).to_vec(),
+            &["rolled_back"],
+        ),
+    ];
+    for (queries, expected) in cases {
+        let database = Database::fresh(EV);
+        let proxy = Proxy::before(&database);
+        let bytes: Vec<u8> = queries.iter().flat_map(message::query).collect();
+        proxy.connect().converse(&bytes, queries.len());
+        let fates: Vec<String> = fates(&proxy).into_iter().map(|(_, fate)| fate).collect();
+        assert_eq!(fates, expected, "{queries:?}");
+    }
+}
+
+#[test]
+fn what_is_on_record_is_what_is_stored() {
+    let database = Database::fresh("CREATE TABLE t (a uuid UNIQUE, b uuid UNIQUE, v text)");
+    let proxy = Proxy::before(&database);
+    let row = |v: &str| {
+        message::extended(
+            "INSERT INTO t VALUES ($1, $1, $2)",
+            &[Value::Text(K.into()), Value::Text(v.into())],
+        )
+    };
+    proxy.connect().converse(&[row("a"), row("b"), message::sync()].concat(), 1);
+    let stored = database.stored("SELECT a FROM t WHERE a = b AND v = 'b'");
+    assert_eq!(fates(&proxy), [(stored[0].clone(), "committed".to_owned())], "one parameter, two keys");
+}
+
+#[test]
+fn a_key_cut_by_a_sync_is_stored_as_sent_or_as_recorded() {
+    let database = Database::fresh(EV);
+    let proxy = Proxy::before(&database);
+    let mut wire = proxy.connect();
+    wire.send(&[message::extended("COPY ev (id, v) FROM STDIN", &[]), message::sync()].concat());
+    wire.until(b'G');
+    let rows = format!("{K}\ta\n{K}\tb\n");
+    let (before, after) = rows.as_bytes().split_at(50);
+    wire.send(&[message::copy_data(before), message::sync()].concat());
+    wire.send(&[message::copy_data(after), message::copy_done(), message::sync()].concat());
+    assert_eq!(wire::outcomes(&wire.until_ready(1)), ["!23505"]);
+    assert_eq!(wire.rows("SELECT 42"), ["42"]);
+}
+
+#[test]
+fn executing_a_prepared_statement_does_what_the_statement_does() {
+    let database = Database::fresh(EV);
+    let proxy = Proxy::before(&database);
+    let mut wire = proxy.connect();
+    wire.run("PREPARE i (uuid, text) AS INSERT INTO ev (id, v) VALUES ($1, $2); PREPARE s AS SELECT 1");
+    wire.run("BEGIN");
+    for v in ["a", "b", "c"] {
+        wire.run(&format!("EXECUTE i ('{K}', '{v}')"));
+        wire.run("EXECUTE s");
+    }
+    wire.run("COMMIT");
+    assert_eq!(database.stored("SELECT count(DISTINCT id) FROM ev"), ["3"]);
+}
+
+#[test]
+fn what_the_server_logs_of_the_proxys_questions_is_not_for_the_client() {
+    let database = Database::fresh(EV);
+    let proxy = Proxy::with(&database, &["--catalog-ttl", "10ms"]);
+    let mut wire = proxy.connect();
+    wire.run("SET client_min_messages = log");
+    wire.run("SET log_statement = 'all'");
+    let told = (0..30).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let replies = wire.query("SELECT 1");
+        let notices: Vec<String> =
+            replies.iter().filter_map(|reply| (reply.tag == b'N').then(|| reply.field(b'M'))?).collect();
+        (notices != ["statement: SELECT 1"]).then_some(notices)
+    });
+    assert_eq!(told, None);
+}
+
+#[test]
+fn a_clients_statement_timeout_does_not_stop_the_catalog_from_being_read() {
+    let database = Database::fresh(EV);
+    let proxy = Proxy::with(&database, &["--catalog-ttl", "10ms"]);
+    let mut impatient = proxy.connect();
+    impatient.run("SET statement_timeout = 2");
+    for _ in 0..20 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        impatient.query("SELECT 1");
+    }
+    let mut wire = proxy.connect();
+    wire.run(&format!("BEGIN; INSERT INTO ev (id, v) VALUES ('{K}', 'a'); INSERT INTO ev (id, v) VALUES ('{K}', 'b'); COMMIT"));
+}
