@@ -12,7 +12,7 @@ use crate::config::settings::Settings;
 use crate::config::{self, Config, Sources};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
-use crate::proxy::{Proxy, Reloader};
+use crate::proxy::{Proxy, Reloader, Workers};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs untwin until it is told to stop.
@@ -32,8 +32,7 @@ pub(super) fn run(sources: Sources) -> ExitCode {
         Ok(journal) => journal,
         Err(error) => return fail(error),
     };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(config.workers.get()).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(error),
@@ -52,7 +51,8 @@ async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Res
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let counters = Arc::new(Counters::default());
-    let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?;
+    let workers = Workers::start(config.workers.get())?;
+    let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?.with_workers(workers);
     let reloader = proxy.reloader();
     let mut out = std::io::stdout().lock();
     // Nobody may be reading: a service's standard output is often closed.

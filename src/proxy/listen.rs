@@ -5,6 +5,7 @@ use super::hosts::Hosts;
 use super::listener::Listener;
 use super::shutdown::{LAST_WORDS, Shutdown};
 use super::stream::Stream;
+use super::workers::Workers;
 use super::{Address, Config, Reloader, Shared, cancel, catalogs, connection, rules};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub struct Proxy {
     listeners: Vec<Listener>,
     shared: Arc<Shared>,
+    workers: Workers,
 }
 
 /// How often old snapshots of the catalog are looked for.
@@ -58,7 +60,13 @@ impl Proxy {
             shutdown: Shutdown::default(),
             seed: u64::from_ne_bytes(seed),
         };
-        Ok(Self { listeners, shared: Arc::new(shared) })
+        Ok(Self { listeners, shared: Arc::new(shared), workers: Workers::default() })
+    }
+
+    /// Has connections served by threads of their own, instead of the runtime that accepts them.
+    #[must_use]
+    pub fn with_workers(self, workers: Workers) -> Self {
+        Self { workers, ..self }
     }
 
     /// The addresses that were taken, port 0 replaced by the port that was free.
@@ -78,11 +86,15 @@ impl Proxy {
     /// it is outside a transaction; after `drain_timeout`, or when `stop` completes, whatever it does.
     /// Returns when all sessions have ended.
     pub async fn serve(self, drain: impl Future<Output = ()>, stop: impl Future<Output = ()>) {
-        let Self { listeners, shared } = self;
+        let Self { listeners, shared, workers } = self;
+        let workers = Arc::new(workers);
         let number = Arc::new(AtomicU64::new(1));
         let accepting: Vec<_> = listeners
             .into_iter()
-            .map(|listener| tokio::spawn(accept(listener, Arc::clone(&shared), Arc::clone(&number))))
+            .map(|listener| {
+                let (shared, workers) = (Arc::clone(&shared), Arc::clone(&workers));
+                tokio::spawn(accept(listener, shared, workers, Arc::clone(&number)))
+            })
             .collect();
         let ticking = tokio::spawn(tick(Arc::clone(&shared)));
         tokio::pin!(stop);
@@ -133,7 +145,7 @@ async fn tick(shared: Arc<Shared>) {
 }
 
 /// Lets clients in until the proxy is to drain.
-async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>) {
+async fn accept(listener: Listener, shared: Arc<Shared>, workers: Arc<Workers>, number: Arc<AtomicU64>) {
     let welcome = |(stream, peer)| {
         let number = number.fetch_add(1, Ordering::Relaxed);
         let guest = shared.guests.enter();
@@ -145,7 +157,8 @@ async fn accept(listener: Listener, shared: Arc<Shared>, number: Arc<AtomicU64>)
             // Who is gone already is noticed soon enough.
             let _ = shared.config.tcp.prepare(stream);
         }
-        tokio::spawn(connection::serve(stream, peer, number, Arc::clone(&shared), guest));
+        let shared = Arc::clone(&shared);
+        workers.serve(stream, move |stream| connection::serve(stream, peer, number, shared, guest));
     };
     let drain = shared.shutdown.draining.taken();
     tokio::pin!(drain);

@@ -35,6 +35,7 @@ mod tls_certificate;
 mod tls_connect;
 mod tls_listen;
 mod upstream;
+mod workers;
 
 pub use address::{Address, escaped};
 pub use guests::SessionLimits;
@@ -45,6 +46,7 @@ pub use origin::Network;
 pub use rules::{Reloader, Rules};
 pub use tcp::Tcp;
 pub use upstream::UpstreamError;
+pub use workers::Workers;
 
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
