@@ -69,7 +69,8 @@ fn a_full_proxy_still_cancels() {
 fn a_flood_of_silent_connections_is_bounded() {
     let database = Database::fresh("");
     let mut proxy = Proxy::with(&database, &["--max-connections", "4"]);
-    let mut flood: Vec<Wire> = (0..200).map(|_| Wire::dial(proxy.address).expect("the proxy listens")).collect();
+    let mut flood: Vec<Wire> =
+        (0..200).map(|_| Wire::dial(proxy.address).expect("the proxy listens")).collect();
     // Two for each session, and some to spare: the rest are closed at once.
     let last = flood.last_mut().expect("there are many");
     assert_eq!(last.until_end(), []);
