@@ -1,4 +1,4 @@
-# Builds the binary, then an image with nothing but it and a C library. Runs as an unprivileged user.
+# Builds the binary, then an image with nothing but it, a C library and the system's authorities. Runs as an unprivileged user.
 FROM rust:1-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
@@ -11,12 +11,16 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     cargo build --release --bin untwin && cp target/release/untwin /usr/local/bin/untwin
 
 FROM debian:bookworm-slim
+# For sslrootcert=system.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --user-group --no-create-home untwin \
     && install -d -o untwin -g untwin /var/lib/untwin
 COPY --from=build /usr/local/bin/untwin /usr/local/bin/untwin
 COPY LICENSE /usr/share/doc/untwin/LICENSE
 USER untwin
 VOLUME /var/lib/untwin
+# Where the journal is, if no setting says otherwise: /var/lib/untwin/journal.jsonl. The user has no home directory.
+ENV XDG_STATE_HOME=/var/lib
 ENV UNTWIN_LISTEN=0.0.0.0:6432
 EXPOSE 6432
 # Healthy is: it accepts a connection. Whether the database behind it answers is the database's own check.

@@ -42,6 +42,8 @@ mod operations;
 mod pipelines;
 #[path = "integration/protection.rs"]
 mod protection;
+#[path = "integration/readme.rs"]
+mod readme;
 #[path = "integration/reference.rs"]
 mod reference;
 #[path = "integration/references.rs"]

@@ -15,12 +15,16 @@ use crate::journal::filter::Filter;
 use crate::journal::record::Fate;
 use crate::rekey::table_name::TableName;
 
-const ENVIRONMENT: &str = "Every option is also a variable, --max-statement-bytes is UNTWIN_MAX_STATEMENT_BYTES, \
-and a setting in untwin.toml, max_statement_bytes. Options win over variables, variables over the file.";
+const NOTES: &str = "\
+Every option is also a variable (--max-statement-bytes is UNTWIN_MAX_STATEMENT_BYTES) and a setting in untwin.toml
+(max_statement_bytes). Options win over variables, variables over the file.
+
+Signals: SIGHUP reads the file, certificates, keys and users again. SIGTERM lets nobody in any more and ends each
+session outside its transaction, all of them after drain_timeout. SIGINT (Ctrl-C) ends all of them at once.";
 
 /// A Postgres proxy that gives the later of two rows with one UUID key a fresh key
 #[derive(Clone, Debug, Parser)]
-#[command(name = "untwin", version, args_conflicts_with_subcommands = true, after_help = ENVIRONMENT)]
+#[command(name = "untwin", version, args_conflicts_with_subcommands = true, after_help = NOTES)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -57,20 +61,21 @@ fn with_defaults(command: clap::Command) -> clap::Command {
         argument.help(help)
     };
     let run = |command: clap::Command| command.mut_args(tell);
-    command.mut_args(tell).mut_subcommand("run", run)
+    let config = |command: clap::Command| command.mut_subcommand("show", run);
+    command.mut_args(tell).mut_subcommand("run", run).mut_subcommand("config", config)
 }
 
 /// What untwin can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Stand in front of a database (also without this word)
-    #[command(after_help = ENVIRONMENT)]
+    #[command(after_help = NOTES)]
     Run(Box<RunArgs>),
     /// Show the journal: what was rekeyed, and what became of it
     Log(LogArgs),
-    /// Show every UUID key of the database: protected, or why not
+    /// Show every UUID key of the database: protected, or why not. Logs in by itself
     Check(Box<CheckArgs>),
-    /// Show the configuration or what may stand in it
+    /// Show the settings in force, or the schema of untwin.toml
     Config(ConfigArgs),
 }
 
@@ -200,7 +205,7 @@ impl FromStr for Uuid {
 /// `untwin check`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The database, with user and password [default: that of the configuration]
+    /// The database, with user, password and name: postgres://user:password@host:port/name [default: that of the configuration]
     #[arg(long, value_name = "URL")]
     pub upstream: Option<Upstream>,
     /// The file of settings [default: untwin.toml, if it exists]
@@ -257,6 +262,13 @@ mod tests {
         for help in [
             command.render_help().to_string(),
             command.find_subcommand_mut("run").unwrap().render_help().to_string(),
+            command
+                .find_subcommand_mut("config")
+                .unwrap()
+                .find_subcommand_mut("show")
+                .unwrap()
+                .render_help()
+                .to_string(),
         ] {
             assert!(
                 help.contains("The largest statement whose text is inspected [default: 64MiB]"),

@@ -25,10 +25,10 @@ use crate::rekey::table_name::TableName;
 #[serde(deny_unknown_fields)]
 #[schemars(title = "untwin.toml", description = "The settings of untwin")]
 pub struct Settings {
-    /// The database to stand in front of: postgres://host:port
+    /// The database to stand in front of: postgres://host:port, or several hosts; with libpq's parameters for TLS
     #[arg(long, value_name = "URL")]
     pub upstream: Option<Upstream>,
-    /// Where clients connect: addresses separated by commas; /directory is a unix socket
+    /// Where clients connect: addresses separated by commas; /directory or /directory:port is a unix socket
     #[arg(long, value_name = "ADDRESSES")]
     pub listen: Option<Listen>,
     /// Share the addresses with other processes of this setting: a new one takes over before the old one ends

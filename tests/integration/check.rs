@@ -92,6 +92,7 @@ fn the_text_names_triggers_that_free_keys_and_counts() {
     for part in expected {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+    assert!(!text.contains("\npg_catalog."), "{text}");
     let last = text.lines().last().unwrap_or_default();
     assert!(last.contains(" UUID keys: ") && last.contains(" protected, "), "{last}");
 }

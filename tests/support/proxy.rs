@@ -1,7 +1,7 @@
 //! The real binary in front of a database: starts it, reads where it listens, reads its journal, ends it with the test.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,19 @@ pub fn binary() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_untwin")), PathBuf::from)
 }
 
+/// A command that ends when its stdin closes, and to which no variable of this process is a setting.
+pub fn supervised(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", SUPERVISOR, "untwin-test-proxy"]).arg(program);
+    // The binary takes every variable of this prefix for a setting, and refuses those that are none.
+    let ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"UNTWIN_");
+    for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 impl Proxy {
     /// In front of a database, with its defaults.
     pub fn before(database: &Database) -> Proxy {
@@ -65,13 +78,7 @@ impl Proxy {
     pub fn of_url(upstream: &str, database: &str, arguments: &[&str]) -> Proxy {
         let directory = TempDir::new().expect("a temporary directory");
         let journal = directory.path().join("journal.jsonl");
-        let mut command = Command::new("sh");
-        command.args(["-c", SUPERVISOR, "untwin-test-proxy"]).arg(binary());
-        // The binary takes every variable of this prefix for a setting, and refuses those that are none.
-        let ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"UNTWIN_");
-        for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
-            command.env_remove(name);
-        }
+        let mut command = supervised(binary());
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -80,9 +87,6 @@ impl Proxy {
             .arg(&journal)
             .args(arguments)
             .current_dir(directory.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
         let stderr = collect(child.stderr.take().expect("stderr was piped"));
