@@ -315,7 +315,7 @@ impl Login<'_> {
                 }
             }
             if self.from_server.read(&mut self.server.0).await? == 0 {
-                self.client.1.write_all(&kept).await?;
+                send(&mut self.client.1, &kept).await?;
                 return Err(LoginError::Closed);
             }
         }
