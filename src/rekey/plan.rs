@@ -1,6 +1,6 @@
 //! How one INSERT or COPY feeds the protected keys of its table: a plain value, made once per statement.
 
-use crate::catalog::model::{ColumnKind, DefaultKind, IndexId, Table, TableId, UniqueKey};
+use crate::catalog::model::{ColumnKind, DefaultKind, ForeignKey, IndexId, Table, TableId, UniqueKey};
 use crate::sql::name::Ident;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -87,14 +87,14 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The parent's keys that this foreign key names: those over just its columns.
+    /// The keys that this foreign key names: those over just its columns.
     fn reference<'p>(
         &self,
         foreign: usize,
         parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>,
     ) -> Vec<ReferencePlan> {
         let Some(link) = self.table.foreign_keys.get(foreign) else { return Vec::new() };
-        let Some(parent) = parents(link.parent) else { return Vec::new() };
+        let Some((link, parent)) = named_table(link.clone(), parents) else { return Vec::new() };
         let named = |column: &usize| {
             let at = link.parent_columns.iter().position(|candidate| candidate == column)?;
             self.input(*link.columns.get(at)?)
@@ -150,6 +150,39 @@ impl Plan {
     pub fn input(&self, column: usize) -> Option<usize> {
         self.inputs.iter().position(|&candidate| candidate == column)
     }
+}
+
+/// A foreign key leads that far from table to table.
+const LONGEST_CHAIN: usize = 8;
+
+/// The table whose key a foreign key names in the end. Where the columns it names are a foreign key in their
+/// turn (a table whose key is that of another, one to one), they are that other table's key: the row follows
+/// the same parent as the row it names.
+fn named_table<'p>(
+    mut link: ForeignKey,
+    parents: &impl Fn(TableId) -> Option<&'p Arc<Table>>,
+) -> Option<(ForeignKey, &'p Arc<Table>)> {
+    for _ in 0..LONGEST_CHAIN {
+        let parent = parents(link.parent)?;
+        let onward = |next: &&ForeignKey| {
+            next.parent != parent.id
+                && next.columns.len() == link.parent_columns.len()
+                && next.columns.iter().all(|column| link.parent_columns.contains(column))
+        };
+        let Some(next) = parent.foreign_keys.iter().find(onward) else { return Some((link, parent)) };
+        let own = |column: &usize| {
+            let at = link.parent_columns.iter().position(|candidate| candidate == column)?;
+            link.columns.get(at).copied()
+        };
+        let columns = next.columns.iter().map(own).collect::<Option<Vec<usize>>>()?;
+        link = ForeignKey {
+            columns,
+            parent: next.parent,
+            parent_columns: next.parent_columns.clone(),
+            constraint: link.constraint,
+        };
+    }
+    None
 }
 
 fn position(table: &Table, name: &str) -> Result<usize, UnknownColumn> {

@@ -77,11 +77,8 @@ impl Session {
     ) {
         self.copy = None;
         self.copy_open = open;
-        let text = !matches!(copy.format, CopyFormat::Binary);
-        let obstacle =
-            obstacle.or(copy.obstacle).or_else(|| self.is_past_limit(self.references.has_shared()));
-        let obstacle =
-            obstacle.or_else(|| self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe()));
+        let obstacle = obstacle.or_else(|| self.is_past_limit(self.references.has_shared()));
+        let obstacle = obstacle.or_else(|| self.copy_obstacle(copy));
         let begun = match obstacle {
             Some(reason) => Err(reason),
             None => self.plan_copy(copy, ordinal),
@@ -97,6 +94,13 @@ impl Session {
             self.window.clear();
         }
         self.transaction.changed_data();
+    }
+
+    /// Why the data of a COPY cannot be read.
+    pub(super) fn copy_obstacle(&self, copy: &statement::CopyIn) -> Option<&'static str> {
+        let text = !matches!(copy.format, CopyFormat::Binary);
+        let encoding = || self.literals.obstacle().filter(|_| text && !self.literals.is_ascii_safe());
+        copy.obstacle.or_else(encoding)
     }
 
     fn plan_copy(&self, copy: &statement::CopyIn, ordinal: u32) -> Result<Option<CopyIn>, &'static str> {

@@ -9,6 +9,7 @@ use super::refusal::Refusal;
 use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
+use crate::catalog::Catalog;
 use crate::rekey::rows::{Bound, Place, Supply};
 use crate::sql::split;
 use crate::sql::statement::Statement;
@@ -76,7 +77,8 @@ impl Session {
         }
         if let Some(prepared) = &prepared {
             // The names in front are no parameters, but no keys either.
-            self.check_shared(&prepared.statement, &[&prepared.text, body], outcome);
+            let calls = |catalog: &Catalog| prepared.calls_opaque(catalog);
+            self.check_shared(&prepared.statement, &[&prepared.text, body], calls, outcome);
         }
         if let Some(refusal) = outcome.refusal.take() {
             self.refuse(&refusal, &bind, outcome);

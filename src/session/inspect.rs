@@ -1,16 +1,15 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan, which twins.
 
-use super::limits::Note;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
 use super::{Carrier, Edit, Fact, Outcome, Session};
 use crate::catalog::Resolution;
-use crate::catalog::model::{Table, TableId, UniqueKey};
+use crate::catalog::model::Table;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::{Ambiguous, Policy, Protect, Returning};
-use crate::rekey::references::{References, Row, Shared};
+use crate::rekey::policy::{Policy, Protect, Returning};
+use crate::rekey::references::{References, Row};
 use crate::rekey::rows::{self, Place, Slot, Supply};
 use crate::rekey::window::Window;
 use crate::sql::insert::{Conflict, Insert, Source};
@@ -89,48 +88,6 @@ impl Session {
         } else {
             None
         }
-    }
-
-    /// Looks whether a statement that is about to run names a key that two rows were sent with. `sources` are
-    /// its text and its parameters.
-    pub(super) fn check_shared(&self, statement: &Statement, sources: &[&[u8]], outcome: &mut Outcome) {
-        if !self.references.has_shared() || self.failed_block {
-            return;
-        }
-        let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
-        if !may_change_by_key(statement) {
-            outcome.note = Some(Note::SharedKeyRead);
-        } else if self.is_elsewhere(statement, shared, sources) {
-            // An equal key of another table.
-        } else if self.policy.table(&shared.table.display).ambiguous == Ambiguous::Fail {
-            outcome.refusal = Refusal::of_statement(shared);
-        }
-    }
-
-    /// Whether a statement can only be about another table than the one whose key is shared: it names that
-    /// other table, which does not refer to the first, and does not mention the first at all.
-    fn is_elsewhere(&self, statement: &Statement, shared: &Shared, sources: &[&[u8]]) -> bool {
-        let (Statement::Delete(target) | Statement::Update { table: target, .. }) = statement else {
-            return false;
-        };
-        let Resolved::Table(target) = self.resolve(target) else { return false };
-        let name = shared.table.name.to_ascii_lowercase();
-        let mentions =
-            |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
-        !self.is_same(target.id, &shared.table)
-            && !target.foreign_keys.iter().any(|link| self.is_same(link.parent, &shared.table))
-            && !sources.iter().any(mentions)
-    }
-
-    /// Whether the rows of one table may be those of the other: it is the same, of the same partition tree, or
-    /// a view of it.
-    pub(super) fn is_same(&self, one: TableId, other: &Table) -> bool {
-        let shares_key = |table: &Arc<Table>| {
-            let in_other = |key: &UniqueKey| other.knowable_keys().any(|theirs| theirs.index == key.index);
-            table.knowable_keys().any(in_other)
-        };
-        one == other.id
-            || self.catalog.as_ref().and_then(|catalog| catalog.table(one)).is_some_and(shares_key)
     }
 
     /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
@@ -470,23 +427,6 @@ impl Own {
     pub fn clear(&mut self) {
         self.window.clear();
         self.references.clear();
-    }
-}
-
-/// Whether rows that a key in the text names may be changed. What an INSERT inserts is looked at row by row.
-fn may_change_by_key(statement: &Statement) -> bool {
-    match statement {
-        Statement::Delete(_)
-        | Statement::Update { .. }
-        | Statement::Merge(_)
-        | Statement::Mixed { .. }
-        | Statement::Opaque
-        | Statement::Unknown
-        | Statement::Execute { .. } => true,
-        Statement::Insert(inserts) => {
-            inserts.iter().any(|insert| matches!(insert.source, Source::Uninspected(_)))
-        }
-        _ => false,
     }
 }
 

@@ -20,6 +20,7 @@ mod refusal;
 mod replies;
 mod restore;
 mod scope;
+mod shared;
 mod simple;
 mod tracked;
 mod transaction;

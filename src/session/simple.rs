@@ -4,6 +4,7 @@ use super::copy::CopyOpen;
 use super::pipeline::{Effect, Effects, Request};
 use super::refusal::Refusal;
 use super::{Outcome, Session};
+use crate::catalog::Catalog;
 use crate::rekey::rows::Supply;
 use crate::sql::split;
 use crate::sql::statement::{self, Statement};
@@ -64,8 +65,14 @@ impl Session {
             _ => None,
         };
         match prepared {
-            Some(prepared) => self.check_shared(&prepared.statement, &[text, &prepared.text], outcome),
-            None => self.check_shared(statement, &[text], outcome),
+            Some(prepared) => {
+                let calls = |catalog: &Catalog| prepared.calls_opaque(catalog);
+                self.check_shared(&prepared.statement, &[text, &prepared.text], calls, outcome);
+            }
+            None => {
+                let mentions = || self.mentioned(text, 0..text.len(), self.options());
+                self.check_shared(statement, &[text], |catalog| mentions().are_opaque(catalog), outcome);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Rows that refer to a rekeyed row: they follow their parent, or the transaction fails rather than store a wrong one.
 
-use crate::scenario::{PLAIN, Scenario, play};
+use crate::scenario::{PLAIN, SIMPLE, Scenario, play};
+use crate::support::{Database, Proxy};
 
 const FAMILY: &str = "CREATE TABLE par (id uuid PRIMARY KEY, v text);
                       CREATE TABLE ch (n int PRIMARY KEY, pid uuid REFERENCES par)";
@@ -89,6 +90,71 @@ fn an_ambiguous_reference_fails_the_transaction() {
             ..PLAIN
         },
     ]);
+}
+
+#[test]
+fn a_grandchild_follows_the_row_between() {
+    play(&[Scenario {
+        name: "a table whose key is its parent's",
+        tables: "CREATE TABLE par (id uuid PRIMARY KEY, v text); CREATE TABLE one (id uuid PRIMARY KEY REFERENCES par);
+                 CREATE TABLE leaf (n int, oid uuid REFERENCES one)",
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO par VALUES ({K},'A')", "INSERT 0 1"),
+            ("INSERT INTO one VALUES ({K})", "INSERT 0 1"),
+            ("INSERT INTO leaf VALUES (1,{K})", "INSERT 0 1"),
+            ("INSERT INTO par VALUES ({K},'B')", "INSERT 0 1"),
+            ("INSERT INTO one VALUES ({K})", "INSERT 0 1"),
+            ("INSERT INTO leaf VALUES (2,{K})", "INSERT 0 1"),
+            ("COMMIT", "COMMIT"),
+        ],
+        stored: ("SELECT par.id, v, one.id, n FROM par JOIN one USING (id) JOIN leaf ON oid = id ORDER BY n", &["K|A|K|1", "U|B|U|2"]),
+        rekeyed: &["4.1<1.1 committed"],
+        bare: "23505",
+        ..PLAIN
+    }]);
+}
+
+#[test]
+fn what_cannot_be_followed_fails_and_what_only_reads_does_not() {
+    let cases = [
+        ("INSERT INTO par VALUES ({K},'C') ON CONFLICT (id) DO UPDATE SET v=EXCLUDED.v", "!23505 ambiguous"),
+        ("SELECT adopt({K})", "!23505 ambiguous"),
+        ("INSERT INTO log SELECT {K}::text WHERE true", "INSERT 0 1"),
+    ];
+    for (statement, outcome) in cases {
+        let fails = outcome.starts_with('!');
+        play(&[Scenario {
+            name: statement,
+            tables: "CREATE TABLE par (id uuid PRIMARY KEY, v text); CREATE TABLE ch (n int, pid uuid REFERENCES par);
+                     CREATE TABLE log (x text);
+                     CREATE FUNCTION adopt(uuid) RETURNS void LANGUAGE sql AS 'INSERT INTO ch VALUES (1, $1)'",
+            steps: &[
+                ("BEGIN", "BEGIN"),
+                ("INSERT INTO par VALUES ({K},'A')", "INSERT 0 1"),
+                ("INSERT INTO par VALUES ({K},'B')", "INSERT 0 1"),
+                (statement, outcome),
+                ("COMMIT", if fails { "ROLLBACK" } else { "COMMIT" }),
+            ],
+            stored: ("SELECT id, v FROM par ORDER BY v", if fails { &[] } else { &["K|A", "U|B"] }),
+            rekeyed: if fails { &["2.1<1.1 rolled_back"] } else { &["2.1<1.1 committed"] },
+            bare: "23505",
+            protocols: SIMPLE,
+            ..PLAIN
+        }]);
+    }
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_brings_no_children_of_a_shared_key() {
+    let tables =
+        "CREATE TABLE par (id uuid PRIMARY KEY, v text); CREATE TABLE ch (n int, pid uuid REFERENCES par)";
+    let (database, key) = (Database::fresh(tables), "11111111-1111-4111-8111-111111111111");
+    let proxy = Proxy::before(&database);
+    let mut wire = proxy.connect();
+    wire.run(&format!("BEGIN; INSERT INTO par VALUES ('{key}','A'); INSERT INTO par VALUES ('{key}','B')"));
+    let failed = wire.query("COPY ch FROM STDIN WHERE n > 0");
+    assert!(failed[0].field(b'M').is_some_and(|message| message.contains("ambiguous")), "{failed:?}");
 }
 
 #[test]
