@@ -18,6 +18,7 @@ mod handshake;
 mod hosts;
 mod listen;
 mod listener;
+mod load_guard;
 mod machine;
 mod opening;
 mod origin;
