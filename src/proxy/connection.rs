@@ -142,7 +142,8 @@ impl Visit<'_> {
     /// Does what the client came for.
     async fn receive(&self, client: &mut Stream, address: &str) -> Result<(), LoginError> {
         let opening = opening::opening(client, &self.credentials.acceptor);
-        match self.in_time(Stage::Silent, opening).await? {
+        // The parts of a login are boxed, so that no session carries the memory they took.
+        match self.in_time(Stage::Silent, Box::pin(opening)).await? {
             Opening::Cancel { packet } => {
                 cancel::forward(&packet, &self.credentials.connector, self.shared).await;
                 // Within TLS the end is announced.
@@ -169,16 +170,17 @@ impl Visit<'_> {
                 let channel = channel_of(client, credentials);
                 let ask =
                     auth_client::ask(client, &mut from_client, users, &parameters.user, channel.as_deref());
-                Some(self.in_time(Stage::LoggingIn, ask).await?)
+                Some(self.in_time(Stage::LoggingIn, Box::pin(ask)).await?)
             }
         };
         let opened = async { Ok(upstream::open(shared, &credentials.connector, packet).await?) };
         let Opened { stream: mut server, received, machine } =
-            self.unless_ending(Stage::LoggingIn, opened).await?;
+            self.unless_ending(Stage::LoggingIn, Box::pin(opened)).await?;
         let digest = server.peer_certificate().and_then(tls_certificate::end_point_digest);
         let channel = Channel { is_encrypted: matches!(server, Stream::Tls(_)), digest };
         let shelf = shared.catalogs.shelf(&parameters.database);
-        let mut state = Session::new(&parameters, shared.surroundings(), Box::new(System::default()));
+        let mut state =
+            Box::new(Session::new(&parameters, shared.surroundings(), Box::new(System::default())));
         let mut login = Login {
             binding: Binding::between(client, &credentials.acceptor, &server),
             client: client.halves(),
@@ -193,7 +195,7 @@ impl Visit<'_> {
             }
             login.authenticate(&mut state).await
         };
-        self.in_time(Stage::LoggingIn, authenticated).await?;
+        self.in_time(Stage::LoggingIn, Box::pin(authenticated)).await?;
         // Until the session's end: from here on the client may ask to cancel.
         let _route = shared.routes.remember(&login.backend_key, machine.clone());
         let prepared = async {
@@ -203,7 +205,7 @@ impl Visit<'_> {
             }
             login.release().await
         };
-        self.unless_ending(Stage::LoggingIn, prepared).await?;
+        self.unless_ending(Stage::LoggingIn, Box::pin(prepared)).await?;
         tracing::info!(
             user = parameters.user,
             database = parameters.database,

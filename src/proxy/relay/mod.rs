@@ -41,12 +41,12 @@ pub(super) struct Link<'a> {
 
 /// Pure state, locked for calls that return at once and never across an await.
 struct State {
-    session: Session,
+    session: Box<Session>,
     records: Records,
 }
 
 impl<'a> Link<'a> {
-    pub fn new(shared: &'a Shared, shelf: &'a Shelf, session: Session, records: Records) -> Self {
+    pub fn new(shared: &'a Shared, shelf: &'a Shelf, session: Box<Session>, records: Records) -> Self {
         Self {
             shared,
             shelf,
