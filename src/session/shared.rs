@@ -32,7 +32,10 @@ impl Session {
         }
         let Some(shared) = sources.iter().find_map(|bytes| self.references.named_in(bytes)) else { return };
         if !self.may_change_by_key(statement, shared, calls) {
-            outcome.note = Some(Note::SharedKeyRead);
+            // An INSERT's rows have records of their own.
+            if !matches!(statement, Statement::Insert(_)) {
+                outcome.note = Some(Note::SharedKeyRead);
+            }
         } else if !self.is_elsewhere(statement, shared, sources) {
             self.refuse_for(shared, outcome);
         }

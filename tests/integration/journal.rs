@@ -35,6 +35,26 @@ fn a_record_says_what_was_rewritten() {
 }
 
 #[test]
+fn a_select_of_a_shared_key_is_noted_and_an_insert_of_it_is_not() {
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
+    let database = Database::fresh(EV);
+    let proxy = Proxy::before(&database);
+    let mut client = proxy.connect();
+    let notes = || {
+        let journal = std::fs::read_to_string(proxy.journal_path()).expect("the journal is there");
+        journal.matches("a SELECT names a key that two rows were sent with").count()
+    };
+    client.run("BEGIN");
+    for v in ["a", "b", "c"] {
+        client.run(&format!("INSERT INTO ev(id,v) VALUES ('{k}','{v}')"));
+    }
+    assert_eq!(notes(), 0);
+    assert_eq!(client.rows(&format!("SELECT v FROM ev WHERE id = '{k}'")), ["a"]);
+    assert_eq!(notes(), 1);
+    client.run("COMMIT");
+}
+
+#[test]
 fn the_carrier_is_named() {
     let [(_, k), ..] = LETTERS else { panic!("three letters") };
     let database = Database::fresh(EV);
