@@ -45,7 +45,7 @@ impl Untwin {
         let addresses = proxy.addresses();
         let addr = addresses.first().context("untwin listens nowhere")?;
         let addr = addr.to_string().parse()?;
-        sessions.handle.spawn(proxy.serve(std::future::pending()));
+        sessions.handle.spawn(proxy.serve(std::future::pending(), std::future::pending()));
         Ok(Self { addr, journal: path, _sessions: sessions, _directory: directory })
     }
 
