@@ -58,6 +58,8 @@ mod saved;
 mod scenario;
 #[path = "integration/settings.rs"]
 mod settings;
+#[path = "integration/sqlx_driver.rs"]
+mod sqlx_driver;
 #[path = "integration/tls_clients.rs"]
 mod tls_clients;
 #[path = "integration/tls_servers.rs"]

@@ -132,6 +132,10 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
     }
     if fact.twin.identical {
         counters.identical_total.increment();
+        tracing::warn!(
+            table = fact.table.display,
+            "a row equals an earlier one of its transaction in every column: most likely it was delivered twice"
+        );
     }
     tracing::info!(
         action = record.action.name(),

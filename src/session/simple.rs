@@ -98,8 +98,14 @@ impl Session {
                 self.execute_prepared(name, arguments, text, range, outcome)
             }
             Statement::Explain { analyze: true, body } => {
-                let inner = statement::classify(text, body.clone(), supply.options);
-                self.run_text(&inner, text, body.clone(), last, outcome)
+                match statement::classify(text, body.clone(), supply.options) {
+                    // Postgres explains no EXPLAIN; nor is its nesting followed here.
+                    Statement::Explain { .. } => {
+                        let ordinal = self.statement_boundary();
+                        self.after(&Statement::Unknown, text, range, ordinal)
+                    }
+                    inner => self.run_text(&inner, text, body.clone(), last, outcome),
+                }
             }
             Statement::Prepare { name, body, .. } => {
                 let ordinal = self.statement_boundary();

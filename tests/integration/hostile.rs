@@ -160,3 +160,29 @@ fn a_client_may_vanish_in_the_middle_of_a_message() {
         "sessions of vanished clients stay on the server"
     );
 }
+
+#[test]
+fn nesting_without_end_is_survived() {
+    let database = Database::fresh(EV);
+    let mut proxy = Proxy::before(&database);
+    let pieces = [
+        ("", "EXPLAIN ANALYZE "),
+        ("", "("),
+        ("", "PREPARE a AS "),
+        ("", "WITH a AS ("),
+        ("INSERT INTO ev VALUES (", "("),
+        ("INSERT INTO ev VALUES (", "CAST("),
+        ("INSERT INTO ev SELECT ", "("),
+        ("INSERT INTO ev ", "SELECT * FROM ("),
+        ("INSERT INTO ev SELECT * FROM unnest(", "ARRAY["),
+        ("INSERT INTO ev SELECT * FROM unnest(", "("),
+        ("INSERT INTO ev SELECT id FROM json_to_recordset('", "[{\"a\":"),
+        ("INSERT INTO ev SELECT * FROM unnest('", "{"),
+    ];
+    for (start, piece) in pieces {
+        let mut client = proxy.connect();
+        client.send(&message::query(start.to_owned() + &piece.repeat(300_000)));
+        let _ = client.reply();
+        assert_sound(&mut proxy, piece);
+    }
+}
