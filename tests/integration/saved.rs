@@ -271,3 +271,30 @@ fn a_drivers_own_savepoints_do_not_hide_twins() {
         }]);
     }
 }
+
+#[test]
+fn lockstep_pairs_seeded_keys_and_docker_nodes_are_saved() {
+    let database = crate::support::Database::fresh(crate::scenario::EV);
+    let proxy = crate::support::Proxy::before(&database);
+    let [a, b, c] = [
+        "0b1f6a0e-3d0a-4c57-9a43-1f3c5a7e9b10",
+        "5e2d7c91-8b4f-4e36-b1a9-7d6c2f0e4a21",
+        "c94a1d3e-6f72-4b08-8e5d-0a9b3c7d1f32",
+    ];
+    let seeded = ["bdd640fb-0667-4ad1-9c80-317fa3b1799d", "23b8c1e9-3924-46de-beb1-3b9046685257"];
+    let node = "7d444840-9dc0-11d1-b245-0242ac110002";
+    // T20: each list is one transaction; every row differs in `src`.
+    for (keys, distinct) in
+        [(vec![a, b, c, a, b, c], 6), ([seeded, seeded].concat(), 4), (vec![node, node], 2)]
+    {
+        database.run("TRUNCATE ev");
+        let row = |(at, key): (usize, &&str)| format!("('{key}','v','p{at}')");
+        let rows: Vec<String> = keys.iter().enumerate().map(row).collect();
+        proxy.connect().run(&format!("BEGIN; INSERT INTO ev(id,v,src) VALUES {}; COMMIT", rows.join(",")));
+        let stored = database.stored("SELECT id FROM ev ORDER BY ctid");
+        assert_eq!(stored.len(), distinct, "{keys:?}");
+        assert_eq!(stored[..distinct / 2], keys[..distinct / 2], "the first rows keep their keys");
+        let versions = |keys: &[String]| keys.iter().map(|key| key[14..15].to_owned()).collect::<Vec<_>>();
+        assert_eq!(versions(&stored[distinct / 2..]), versions(&stored[..distinct / 2]), "same versions");
+    }
+}
