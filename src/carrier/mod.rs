@@ -19,7 +19,44 @@ mod copy_text;
 #[cfg(test)]
 mod json_tests;
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
+
+/// How the key travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carrier {
+    /// A literal in the statement's text.
+    Literal,
+    /// A parameter of Bind, text or binary.
+    Parameter,
+    /// An element of an array.
+    Array,
+    /// A field of COPY's text format.
+    CopyText,
+    /// A field of COPY's CSV format.
+    CopyCsv,
+    /// A field of COPY's binary format.
+    CopyBinary,
+    /// A member of a JSON value.
+    Json,
+}
+
+impl Carrier {
+    /// The name in the journal.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Literal => "literal",
+            Self::Parameter => "parameter",
+            Self::Array => "array",
+            Self::CopyText => "copy_text",
+            Self::CopyCsv => "copy_csv",
+            Self::CopyBinary => "copy_binary",
+            Self::Json => "json",
+        }
+    }
+}
 
 /// One value as the client wrote it: what it is and where it stands.
 ///

@@ -1,5 +1,6 @@
 //! What a line of the journal says, as values. Pure; how it is spelled is `line`'s business.
 
+pub use crate::carrier::Carrier;
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -122,42 +123,6 @@ impl Action {
             Self::Forwarded => "forwarded",
             Self::Followed => "followed",
             Self::Failed => "failed",
-        }
-    }
-}
-
-/// How the key travelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Carrier {
-    /// A literal in the statement's text.
-    Literal,
-    /// A parameter of Bind, text or binary.
-    Parameter,
-    /// An element of an array.
-    Array,
-    /// A field of COPY's text format.
-    CopyText,
-    /// A field of COPY's CSV format.
-    CopyCsv,
-    /// A field of COPY's binary format.
-    CopyBinary,
-    /// A member of a JSON value.
-    Json,
-}
-
-impl Carrier {
-    /// The name in the journal.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Literal => "literal",
-            Self::Parameter => "parameter",
-            Self::Array => "array",
-            Self::CopyText => "copy_text",
-            Self::CopyCsv => "copy_csv",
-            Self::CopyBinary => "copy_binary",
-            Self::Json => "json",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::entropy::System;
-use crate::journal::record::{Action, Carrier, Fate, Id, Note, Origin, Place, Record};
+use crate::journal::record::{Action, Fate, Id, Note, Origin, Place, Record};
 use crate::journal::writer;
 use crate::rekey::fresh::Entropy;
 use crate::rekey::judge;
@@ -69,7 +69,7 @@ impl Records {
             new: fact.twin.new,
             place: Place { statement: fact.statement.into(), row: fact.twin.row.into() },
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
-            carrier: carrier(fact.carrier),
+            carrier: fact.carrier,
             identical: fact.twin.identical,
             echoed_in: fact
                 .echoed_in
@@ -147,16 +147,4 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
         reason = record.reason.as_deref(),
         "twin"
     );
-}
-
-fn carrier(carrier: session::Carrier) -> Carrier {
-    match carrier {
-        session::Carrier::Literal => Carrier::Literal,
-        session::Carrier::Parameter => Carrier::Parameter,
-        session::Carrier::Array => Carrier::Array,
-        session::Carrier::CopyText => Carrier::CopyText,
-        session::Carrier::CopyCsv => Carrier::CopyCsv,
-        session::Carrier::CopyBinary => Carrier::CopyBinary,
-        session::Carrier::Json => Carrier::Json,
-    }
 }

@@ -3,7 +3,8 @@
 use super::inspect::{Asking, Base, Own, Planned, Resolved, RowsSeen};
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
-use super::{Carrier, Fact, Outcome, Session};
+use super::{Fact, Outcome, Session};
+use crate::carrier::Carrier;
 use crate::carrier::Field;
 use crate::carrier::copy::{CARRY_LIMIT, CopyReader, Row, Status};
 use crate::key;

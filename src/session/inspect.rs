@@ -3,7 +3,8 @@
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::restore::Restore;
-use super::{Carrier, Edit, Fact, Outcome, Session};
+use super::{Edit, Fact, Outcome, Session};
+use crate::carrier::Carrier;
 use crate::catalog::Resolution;
 use crate::catalog::model::Table;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};

@@ -31,7 +31,7 @@ pub use fates::Fate;
 pub use limits::{Limit, Note};
 pub use replies::Disposition;
 
-use crate::carrier::Field;
+use crate::carrier::{Carrier, Field};
 use crate::catalog::Catalog;
 use crate::catalog::model::Table;
 use crate::key;
@@ -81,34 +81,6 @@ pub enum Want {
     CopyData,
     /// Too large to be held: [`Session::too_large`], then as it comes.
     TooLarge,
-}
-
-/// What carries a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    Literal,
-    Parameter,
-    Array,
-    CopyText,
-    CopyCsv,
-    CopyBinary,
-    Json,
-}
-
-impl Carrier {
-    /// The name in the journal.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Literal => "literal",
-            Self::Parameter => "parameter",
-            Self::Array => "array",
-            Self::CopyText => "copy_text",
-            Self::CopyCsv => "copy_csv",
-            Self::CopyBinary => "copy_binary",
-            Self::Json => "json",
-        }
-    }
 }
 
 /// A twin, ready for the journal.
@@ -324,15 +296,18 @@ impl Session {
             frontend::QUERY | frontend::PARSE | frontend::BIND => {
                 if body as u64 > self.around.limits.statement_bytes { Want::TooLarge } else { Want::Whole }
             }
-            frontend::EXECUTE | frontend::CLOSE | frontend::DESCRIBE => {
+            frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::SYNC
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+            | frontend::FUNCTION_CALL => {
                 if body > MAX_SMALL_BODY {
                     Want::TooLarge
                 } else {
                     Want::Whole
                 }
-            }
-            frontend::SYNC | frontend::COPY_DONE | frontend::COPY_FAIL | frontend::FUNCTION_CALL => {
-                if body > MAX_SMALL_BODY { Want::TooLarge } else { Want::Whole }
             }
             _ => Want::Pass,
         }
@@ -416,12 +391,6 @@ impl Session {
         let implicit = self.transaction.block() != transaction::Block::Explicit && !self.pipeline.is_empty();
         self.fates.lost(implicit || self.pipeline.commit_is_due(), &mut self.settled);
         self.settled()
-    }
-
-    /// Keys live in the current transaction.
-    #[must_use]
-    pub fn live_keys(&self) -> usize {
-        self.window.len()
     }
 
     fn due(&mut self, request: Request, effects: Effects) {
