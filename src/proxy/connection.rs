@@ -42,12 +42,13 @@ pub(super) async fn serve(
         session: format!("{:08x}{:08x}", shared.seed as u32, number as u32),
         shared: &shared,
     };
-    let address = match visit.address(&mut client, peer).await {
+    // What is not needed while bytes are relayed is boxed, so that no idle session carries its memory.
+    let address = match Box::pin(visit.address(&mut client, peer)).await {
         Ok(address) => address,
         Err(error) => {
             let peer = peer.map(tracing::field::display);
             tracing::warn!(peer, %error, blame = error.blame(), "a connection that does not say whose it is");
-            return visit.turn_away(&mut client, &error).await;
+            return Box::pin(visit.turn_away(&mut client, &error)).await;
         }
     };
     let span = tracing::info_span!("session", session = visit.session.as_str(), client = address.as_str());
@@ -63,7 +64,7 @@ pub(super) async fn serve(
                 }
                 _ => tracing::warn!(%error, blame = error.blame(), "login failed"),
             }
-            visit.turn_away(&mut client, &error).await;
+            Box::pin(visit.turn_away(&mut client, &error)).await;
         }
         shared.counters.sessions_open.decrement();
     }
@@ -142,10 +143,9 @@ impl Visit<'_> {
     /// Does what the client came for.
     async fn receive(&self, client: &mut Stream, address: &str) -> Result<(), LoginError> {
         let opening = opening::opening(client, &self.credentials.acceptor);
-        // The parts of a login are boxed, so that no session carries the memory they took.
         match self.in_time(Stage::Silent, Box::pin(opening)).await? {
             Opening::Cancel { packet } => {
-                cancel::forward(&packet, &self.credentials.connector, self.shared).await;
+                Box::pin(cancel::forward(&packet, &self.credentials.connector, self.shared)).await;
                 // Within TLS the end is announced.
                 Ok(client.halves().1.shutdown().await?)
             }
@@ -220,7 +220,7 @@ impl Visit<'_> {
             link.do_not_read();
         }
         relay(&link, login).await;
-        farewell::linger(client, shared.linger()).await;
+        Box::pin(farewell::linger(client, shared.linger())).await;
         Ok(())
     }
 
@@ -236,7 +236,7 @@ async fn relay(link: &Link<'_>, login: Login<'_>) {
     let mut down = Downward::new(link, login.server.0, login.client.1, login.from_server);
     let ended = pumps::run(&mut up, &mut down).await;
     if let Ended::ByUs = ended {
-        farewell::part(&mut up, &mut down).await;
+        Box::pin(farewell::part(&mut up, &mut down)).await;
     }
     link.close();
     match ended {
