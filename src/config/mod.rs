@@ -45,6 +45,8 @@ pub struct Config {
     pub client_tls: ClientTls,
     /// The users whom untwin authenticates itself; `None`: the database does.
     pub auth_file: Option<PathBuf>,
+    /// Whether the database sees the client's address in the name of its application.
+    pub application_name_add_host: bool,
     /// How long to wait for a connection to the database.
     pub connect_timeout: Duration,
     /// How long a client may take to log in.
@@ -185,6 +187,7 @@ impl Config {
             upstream_tls: self.upstream.tls.clone(),
             client_tls: self.client_tls.clone(),
             auth_file: self.auth_file.clone(),
+            application_name_add_host: self.application_name_add_host,
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
             drain_timeout: self.drain_timeout,
@@ -232,6 +235,7 @@ impl Config {
                 .proxy_protocol
                 .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
             auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
+            application_name_add_host: set("application_name_add_host", settings.application_name_add_host)?,
             client_tls: client_tls(ClientTls {
                 mode: set("client_tls", settings.client_tls)?,
                 cert: settings.client_tls_cert,

@@ -79,6 +79,9 @@ pub struct Settings {
     /// The users for auth = terminate: lines "user" "password or SCRAM secret"
     #[arg(long, value_name = "PATH")]
     pub auth_file: Option<PathBuf>,
+    /// Add the client's address to the application_name that the server sees at login
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub application_name_add_host: Option<bool>,
     /// What to do with twins: rewrite, strict or observe
     #[arg(long)]
     pub mode: Option<Mode>,
@@ -266,6 +269,7 @@ impl Settings {
             client_tls_verify: Some(ClientCertificates::default()),
             auth: Some(Auth::Relay),
             auth_file: None,
+            application_name_add_host: Some(false),
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
             journal_rotate_bytes: Some(Size(journal.rotate_bytes)),
@@ -314,6 +318,7 @@ impl Settings {
             client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
             auth: self.auth.or(lower.auth),
             auth_file: self.auth_file.or(lower.auth_file),
+            application_name_add_host: self.application_name_add_host.or(lower.application_name_add_host),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),
             journal_rotate_bytes: self.journal_rotate_bytes.or(lower.journal_rotate_bytes),

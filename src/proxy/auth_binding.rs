@@ -1,9 +1,11 @@
-//! SCRAM's channel binding (RFC 5802, 6) where TLS ends in the proxy. Changes one message: the server's offer.
+//! SCRAM's channel binding (RFC 5802, 6) where TLS ends in the proxy. Changes the server's
+//! offer, and adds a hint to the error that follows from it.
 
 use super::stream::Stream;
 use super::tls_listen::Acceptor;
 use crate::wire::authentication::{SaslInitial, without_plus};
 use crate::wire::frame;
+use crate::wire::message;
 use crate::wire::tag::backend;
 
 /// What became of the offer to bind the login to a TLS connection that client and server do not share.
@@ -47,6 +49,16 @@ impl Binding {
         Some(message)
     }
 
+    /// The message in place of an ErrorResponse with this body, if the client can be told why the login fails.
+    pub fn failure(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        let is_why = *self == Self::Contradiction;
+        self.explain();
+        let told = message::with_hint(body, HINT).filter(|_| is_why)?;
+        let mut message = Vec::new();
+        frame::write(&mut message, backend::ERROR, &[&told]);
+        Some(message)
+    }
+
     /// The client has answered with this body.
     pub fn answer(&mut self, body: &[u8]) {
         if *self == Self::Hidden {
@@ -55,7 +67,7 @@ impl Binding {
         }
     }
 
-    /// The login has failed, by the server's word or the client's silence: says why, if this is why.
+    /// The login has failed, by the server's word or the client's silence: the log says why, if this is why.
     pub fn explain(&mut self) {
         // A client that demands channel binding closes when it is not offered.
         if matches!(self, Self::Hidden | Self::Contradiction) {
@@ -83,6 +95,9 @@ mod tests {
             assert_eq!(message, [&b"R\0\0\0\x17\0\0\0\x0a"[..], SCRAM.as_bytes(), b"\0\0"].concat());
             binding.answer(&SaslInitial { mechanism: SCRAM.as_bytes(), data: flag.as_bytes() }.body());
             assert_eq!(binding, expected, "{flag}");
+            let failure = binding.failure(b"C28000\0Mno\0\0");
+            assert_eq!(failure.is_some(), expected == Binding::Contradiction, "{flag}");
+            assert_eq!(binding.failure(b"C28000\0Mno\0\0"), None, "once");
         }
         assert_eq!(Binding::Whole.offer(&offer), None);
     }

@@ -18,7 +18,7 @@ use super::upstream::{self, Opened};
 use super::{Shared, cancel, farewell, origin, tls_certificate};
 use crate::journal::record::Origin;
 use crate::session::Session;
-use crate::wire::startup::Parameters;
+use crate::wire::startup::{self, Parameters};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
@@ -149,7 +149,14 @@ impl Visit<'_> {
                 // Within TLS the end is announced.
                 Ok(client.halves().1.shutdown().await?)
             }
-            Opening::Session { packet, parameters } => self.serve(client, &packet, parameters, address).await,
+            Opening::Session { mut packet, parameters } => {
+                // By their names, standbys that replicate are known to the server's settings.
+                if self.shared.config.application_name_add_host && !parameters.replication {
+                    let name = origin::application(&parameters.application, address);
+                    packet = startup::with_application(&packet, &name);
+                }
+                self.serve(client, &packet, parameters, address).await
+            }
         }
     }
 
@@ -162,7 +169,7 @@ impl Visit<'_> {
         address: &str,
     ) -> Result<(), LoginError> {
         let Self { shared, credentials, .. } = self;
-        let _admission = shared.guests.admit(&parameters.user, shared.config.session_limits)?;
+        let mut admission = shared.guests.admit(&parameters.user, shared.config.session_limits)?;
         let mut from_client = Buffer::default();
         let proof = match &credentials.users {
             None => None,
@@ -173,6 +180,10 @@ impl Visit<'_> {
                 Some(self.in_time(Stage::LoggingIn, Box::pin(ask)).await?)
             }
         };
+        if proof.is_some() {
+            // Whom the server would only be troubled by.
+            admission.prove()?;
+        }
         let opened = async { Ok(upstream::open(shared, &credentials.connector, packet).await?) };
         let Opened { stream: mut server, received, machine } =
             self.unless_ending(Stage::LoggingIn, Box::pin(opened)).await?;
@@ -193,7 +204,7 @@ impl Visit<'_> {
             if let Some(proof) = proof {
                 auth_login::log_in(&mut login, &proof, channel).await?;
             }
-            login.authenticate(&mut state).await
+            login.authenticate(&mut state, &mut admission).await
         };
         self.in_time(Stage::LoggingIn, Box::pin(authenticated)).await?;
         // Until the session's end: from here on the client may ask to cancel.

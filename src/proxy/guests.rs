@@ -56,11 +56,14 @@ struct Sessions {
 #[derive(Debug)]
 pub(crate) struct Guest(Arc<Guests>);
 
-/// A session that is counted.
+/// A session that is counted: as one of all at once, as one of its user's when it is known to be that. Otherwise
+/// whoever knows a user's name could lock that user out.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
     guests: &'a Guests,
+    limits: SessionLimits,
     user: Box<str>,
+    is_proven: bool,
 }
 
 /// Connections beyond the sessions allowed, so that those who are refused can be told, and requests to cancel
@@ -83,22 +86,17 @@ impl Guests {
         limits.total.is_some_and(|total| self.count() > total.get().saturating_mul(2).saturating_add(SPARE))
     }
 
-    /// Counts a session of this user.
+    /// Counts a session of somebody who says to be this user.
     ///
     /// # Errors
-    /// [`Crowded`], and then it is not counted.
+    /// [`Crowded::Total`], and then it is not counted.
     pub fn admit(&self, user: &str, limits: SessionLimits) -> Result<Admission<'_>, Crowded> {
         let mut sessions = self.sessions();
         if let Some(limit) = limits.total.filter(|limit| sessions.total >= limit.get()) {
             return Err(Crowded::Total(limit));
         }
-        let own = sessions.users.get(user).copied().unwrap_or_default();
-        if let Some(limit) = limits.per_user.filter(|limit| own >= limit.get()) {
-            return Err(Crowded::User(user.to_owned(), limit));
-        }
         sessions.total += 1;
-        *sessions.users.entry(user.into()).or_default() += 1;
-        Ok(Admission { guests: self, user: user.into() })
+        Ok(Admission { guests: self, limits, user: user.into(), is_proven: false })
     }
 
     /// Waits until nobody is in.
@@ -117,6 +115,26 @@ impl Guests {
     }
 }
 
+impl Admission<'_> {
+    /// It is the user: counts it as one of this user's sessions, once.
+    ///
+    /// # Errors
+    /// [`Crowded::User`], and then it is not counted.
+    pub fn prove(&mut self) -> Result<(), Crowded> {
+        if self.is_proven {
+            return Ok(());
+        }
+        let mut sessions = self.guests.sessions();
+        let own = sessions.users.get(&self.user).copied().unwrap_or_default();
+        if let Some(limit) = self.limits.per_user.filter(|limit| own >= limit.get()) {
+            return Err(Crowded::User(self.user.to_string(), limit));
+        }
+        *sessions.users.entry(self.user.clone()).or_default() += 1;
+        self.is_proven = true;
+        Ok(())
+    }
+}
+
 impl Drop for Guest {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 {
@@ -129,7 +147,8 @@ impl Drop for Admission<'_> {
     fn drop(&mut self) {
         let mut sessions = self.guests.sessions();
         sessions.total = sessions.total.saturating_sub(1);
-        if let Some(own) = sessions.users.get_mut(&self.user) {
+        let own = sessions.users.get_mut(&self.user).filter(|_| self.is_proven);
+        if let Some(own) = own {
             *own -= 1;
             if *own == 0 {
                 sessions.users.remove(&self.user);
@@ -159,17 +178,33 @@ mod tests {
     }
 
     #[test]
+    fn who_only_says_a_name_takes_no_place_of_its_user() {
+        let limits = SessionLimits { total: None, per_user: NonZeroUsize::new(1) };
+        let guests = Guests::default();
+        let pretenders: Vec<_> = (0..3).map(|_| guests.admit("ann", limits).unwrap()).collect();
+        let mut ann = guests.admit("ann", limits).unwrap();
+        assert_eq!(ann.prove(), Ok(()));
+        drop(pretenders);
+        assert!(guests.admit("ann", limits).unwrap().prove().is_err(), "ann still has a session");
+    }
+
+    #[test]
     fn sessions_are_counted_for_all_and_for_each_user() {
         let limits = SessionLimits { total: NonZeroUsize::new(3), per_user: NonZeroUsize::new(2) };
         let guests = Guests::default();
-        let ann = (guests.admit("ann", limits), guests.admit("ann", limits));
-        let crowded = |user| guests.admit(user, limits).map(drop).unwrap_err();
+        let proven = |user| {
+            let mut admission = guests.admit(user, limits)?;
+            admission.prove().map(|()| admission)
+        };
+        let ann = (proven("ann").unwrap(), proven("ann").unwrap());
+        let crowded = |user| proven(user).map(drop).unwrap_err();
         assert_eq!(crowded("ann"), Crowded::User("ann".to_owned(), NonZeroUsize::new(2).unwrap()));
-        let bob = guests.admit("bob", limits);
+        let bob = proven("bob").unwrap();
         assert_eq!(crowded("eve"), Crowded::Total(NonZeroUsize::new(3).unwrap()));
         drop(ann);
-        assert!(guests.admit("eve", limits).is_ok());
-        drop(bob);
+        let mut eve = proven("eve").unwrap();
+        assert_eq!((eve.prove(), guests.sessions().users.get("eve").copied()), (Ok(()), Some(1)));
+        drop((bob, eve));
         assert_eq!(guests.sessions().total, 0);
         assert!(guests.sessions().users.is_empty());
         assert!(guests.admit("ann", SessionLimits::default()).is_ok());

@@ -5,13 +5,14 @@ use super::auth_binding::Binding;
 use super::auth_scram::ScramError;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
-use super::guests::Crowded;
+use super::guests::{Admission, Crowded};
 use super::load_guard::LoadGuard;
 use super::origin::OriginError;
 use super::stream::{ReadHalf, WriteHalf, send};
 use super::{Shared, UpstreamError, catalogs, farewell};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
+use crate::wire::authentication::Request;
 use crate::wire::frame::{self, BadLength, HEADER, Header};
 use crate::wire::proxy_header::NoHeader;
 use crate::wire::startup::{self, StartupError};
@@ -168,9 +169,13 @@ pub(super) struct Login<'a> {
 impl Login<'_> {
     /// Relays until the server is ready for queries. ReadyForQuery itself stays in `from_server`: the proxy
     /// has something to ask first. What the client sent ahead stays in `from_client`.
-    pub async fn authenticate(&mut self, session: &mut Session) -> Result<(), LoginError> {
+    pub async fn authenticate(
+        &mut self,
+        session: &mut Session,
+        admission: &mut Admission<'_>,
+    ) -> Result<(), LoginError> {
         loop {
-            if self.relay_server(session).await? {
+            if self.relay_server(session, admission).await? {
                 return Ok(());
             }
             self.relay_client().await?;
@@ -193,7 +198,11 @@ impl Login<'_> {
     }
 
     /// Forwards the server's messages; `true` once ReadyForQuery has come.
-    async fn relay_server(&mut self, session: &mut Session) -> Result<bool, LoginError> {
+    async fn relay_server(
+        &mut self,
+        session: &mut Session,
+        admission: &mut Admission<'_>,
+    ) -> Result<bool, LoginError> {
         let bytes = self.from_server.filled();
         let (mut start, mut end) = (0, 0);
         let mut ready = false;
@@ -209,15 +218,18 @@ impl Login<'_> {
                     session.server_message(header.tag, body);
                 }
                 backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
-                backend::AUTHENTICATION => {
-                    if let Some(offer) = self.binding.offer(body) {
-                        send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
-                        send(&mut self.client.1, &offer).await?;
-                        start = end + header.frame();
-                    }
-                }
-                backend::ERROR => self.binding.explain(),
+                backend::AUTHENTICATION if Request::read(body) == Some(Request::Ok) => admission.prove()?,
                 _ => {}
+            }
+            let replaced = match header.tag {
+                backend::AUTHENTICATION => self.binding.offer(body),
+                backend::ERROR => self.binding.failure(body),
+                _ => None,
+            };
+            if let Some(message) = replaced {
+                send(&mut self.client.1, bytes.get(start..end).unwrap_or_default()).await?;
+                send(&mut self.client.1, &message).await?;
+                start = end + header.frame();
             }
             end += header.frame();
         }

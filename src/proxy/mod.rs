@@ -79,6 +79,8 @@ pub struct Config {
     pub client_tls: tls::ClientTls,
     /// The users whom the proxy authenticates itself; `None`: the server does, and the proxy relays.
     pub auth_file: Option<PathBuf>,
+    /// Whether the server sees the client's address in the name of its application.
+    pub application_name_add_host: bool,
     /// How long one attempt to reach the server may take.
     pub connect_timeout: Duration,
     /// How long a client may take from its first byte to a session that is ready for queries.

@@ -80,9 +80,39 @@ async fn line(reader: &mut ReadHalf<'_>, start: &[u8]) -> Result<Vec<u8>, Origin
     Err(NoHeader.into())
 }
 
+/// The longest name of an application, in bytes (`NAMEDATALEN` - 1): the server cuts off what is beyond.
+const MAX_APPLICATION: usize = 63;
+
+/// The name of an application with the address of its client, which stays whole.
+pub(super) fn application(name: &str, address: &str) -> String {
+    if name.is_empty() {
+        return address.to_owned();
+    }
+    let suffix = format!(" - {address}");
+    let room = MAX_APPLICATION.saturating_sub(suffix.len());
+    let end = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= room).last();
+    format!("{}{suffix}", name.get(..end.unwrap_or(0)).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_application_is_named_with_its_address_within_the_limit() {
+        let long = "[1111:2222:3333:4444:5555:6666:7777:8888]:65535";
+        for (name, address, expected) in [
+            ("etl", "192.0.2.7:1", "etl - 192.0.2.7:1".to_owned()),
+            ("etl", "local", "etl - local".to_owned()),
+            ("", "192.0.2.7:1", "192.0.2.7:1".to_owned()),
+            (&"x".repeat(70), "192.0.2.7:1", format!("{} - 192.0.2.7:1", "x".repeat(49))),
+            ("a name that is too long", long, format!("a name that i - {long}")),
+            ("ééééééé", long, format!("éééééé - {long}")),
+        ] {
+            let made = application(name, address);
+            assert!(made == expected && made.len() <= MAX_APPLICATION, "{made}");
+        }
+    }
 
     #[test]
     fn networks_contain_their_addresses() {

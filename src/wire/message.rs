@@ -94,6 +94,14 @@ pub fn error_field(body: &[u8], code: u8) -> Option<&[u8]> {
     }
 }
 
+/// The body of the same ErrorResponse with a hint; `None` if it has one already, or is malformed.
+#[must_use]
+pub fn with_hint(body: &[u8], hint: &str) -> Option<Vec<u8>> {
+    let fields = body.strip_suffix(b"\0")?;
+    error_field(body, b'M').filter(|_| error_field(body, b'H').is_none())?;
+    Some([fields, b"H", hint.as_bytes(), b"\0\0"].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +127,15 @@ mod tests {
         assert_eq!(error_field(b"SERR", b'C'), None);
     }
 
+    #[test]
+    fn a_hint_is_added_where_there_is_none() {
+        let body = with_hint(b"SFATAL\0Mno\0\0", "try again").unwrap();
+        assert_eq!(body, b"SFATAL\0Mno\0Htry again\0\0");
+        for body in [&body[..], b"SFATAL\0Mno\0", b"SFATAL\0\0", b""] {
+            assert_eq!(with_hint(body, "x"), None, "{body:?}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn no_body_makes_a_view_panic(body: Vec<u8>) {
@@ -128,6 +145,7 @@ mod tests {
             let _ = query_text(&body);
             let _ = parameter_status(&body);
             let _ = error_field(&body, b'M');
+            let _ = with_hint(&body, "x");
         }
     }
 }

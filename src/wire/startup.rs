@@ -9,6 +9,8 @@ const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;
 const GSSENC: u32 = 80_877_104;
 
+const APPLICATION: &[u8] = b"application_name";
+
 /// What a connection opens with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Startup {
@@ -94,7 +96,7 @@ fn parameters(mut reader: Reader) -> Result<Parameters, StartupError> {
         match name {
             b"user" => found.user = value,
             b"database" => found.database = value,
-            b"application_name" => found.application = value,
+            APPLICATION => found.application = value,
             b"replication" => found.replication = !matches!(value.as_str(), "false" | "off" | "no" | "0"),
             b"options" => found.mode = mode_option(&value).or(found.mode),
             b"untwin.mode" => found.mode = Some(value),
@@ -123,6 +125,33 @@ fn mode_option(options: &str) -> Option<String> {
         })
         .next_back()
         .map(str::to_owned)
+}
+
+/// The same startup packet with this `application_name` in the place of the one it has, if it has any. A packet
+/// that cannot be read, or would become too large, stays as it is.
+#[must_use]
+pub fn with_application(packet: &[u8], name: &str) -> Vec<u8> {
+    replaced(packet, name).filter(|made| made.len() <= MAX_PACKET).unwrap_or_else(|| packet.to_vec())
+}
+
+fn replaced(packet: &[u8], application: &str) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(packet);
+    reader.take(4)?;
+    let mut made = [&[0; 4], reader.take(4)?].concat();
+    loop {
+        let name = reader.cstr()?;
+        if name.is_empty() {
+            break;
+        }
+        let value = reader.cstr()?;
+        if name != APPLICATION {
+            made.extend([name, b"\0", value, b"\0"].concat());
+        }
+    }
+    made.extend([APPLICATION, b"\0", application.as_bytes(), b"\0\0"].concat());
+    let length = u32::try_from(made.len()).ok()?;
+    made.get_mut(..4)?.copy_from_slice(&length.to_be_bytes());
+    Some(made)
 }
 
 /// An ErrorResponse of severity FATAL, ready to send.
@@ -196,10 +225,27 @@ mod tests {
         assert_eq!(packet_length([0xff; 4]), Err(StartupError::Length));
     }
 
+    #[test]
+    fn the_name_of_the_application_is_replaced_and_the_rest_stays() {
+        for (rest, expected) in [
+            (&b"user\0a\0\0"[..], &b"user\0a\0application_name\0me\0\0"[..]),
+            (
+                b"application_name\0x\0user\0a\0options\0-c b=c\0\0",
+                b"user\0a\0options\0-c b=c\0application_name\0me\0\0",
+            ),
+        ] {
+            let version = (3 << 16) + 2;
+            assert_eq!(with_application(&packet(version, rest), "me"), packet(version, expected));
+        }
+        let full = packet(3 << 16, &[b"user\0a\0x\0", &[b'y'; MAX_PACKET - 19][..], b"\0\0"].concat());
+        assert_eq!((full.len(), with_application(&full, "me")), (MAX_PACKET, full.clone()));
+        assert_eq!(with_application(b"no packet", "me"), b"no packet");
+    }
+
     proptest::proptest! {
         #[test]
         fn no_packet_makes_it_panic(packet: Vec<u8>) {
-            let _ = read(&packet);
+            let _ = (read(&packet), with_application(&packet, "x"));
         }
     }
 }

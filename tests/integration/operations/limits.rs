@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use super::fake::Fake;
+use super::fake::{Fake, let_in};
 use crate::hostile::assert_sound;
 use crate::support::message::{self, frame};
 use crate::support::wire::outcomes;
@@ -47,6 +47,38 @@ fn no_more_sessions_of_one_user_than_allowed() {
     drop(first);
     assert!(eventually(|| refusal(&proxy, "postgres", &database).is_none()), "there is room again");
     database.run("DROP ROLE untwin_guest");
+}
+
+#[test]
+fn who_has_not_proven_a_name_takes_no_place_of_its_user() {
+    let asks_for_a_password = |mut stream: std::net::TcpStream, packet: &[u8]| {
+        // Whoever names the database `open` is let in without.
+        if packet.windows(4).any(|window| window == b"open") {
+            let_in(stream, &[7; 8]);
+        } else {
+            let _ = std::io::Write::write_all(&mut stream, &frame(b'R', &[0, 0, 0, 3]));
+            let _ = stream.read(&mut [0]);
+        }
+    };
+    let server = Fake::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), asks_for_a_password);
+    let proxy = Proxy::start(server.address, "postgres", &["--max-user-connections", "1"]);
+    let waiting: Vec<Wire> = (0..5)
+        .map(|_| {
+            let mut client = Wire::dial(proxy.address).expect("the proxy listens");
+            client.send(&message::startup(&[("user", "ann"), ("database", "closed")]));
+            assert_eq!(client.reply().expect("a request for the password").tag, b'R');
+            client
+        })
+        .collect();
+    let open = [("user", "ann"), ("database", "open")];
+    let session = Wire::open(proxy.address, &open).expect("the real one gets in");
+    let mut second = Wire::dial(proxy.address).expect("the proxy listens");
+    second.send(&message::startup(&open));
+    let told = second.until_end();
+    assert_eq!(outcomes(&told), ["!53300"], "a refused one is not told that it is in: {told:?}");
+    drop(waiting);
+    drop(session);
+    assert!(eventually(|| Wire::open(proxy.address, &open).is_ok()), "there is room again");
 }
 
 #[test]

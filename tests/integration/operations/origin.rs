@@ -46,6 +46,33 @@ fn the_journal_and_the_log_name_the_client_behind_the_balancer() {
 }
 
 #[test]
+fn the_server_sees_the_clients_address_where_it_is_to() {
+    let database = Database::fresh("");
+    let proxy = Proxy::with(&database, &["--application-name-add-host"]);
+    for (name, prefix) in [(Some("etl"), "etl - 127.0.0.1:"), (None, "127.0.0.1:")] {
+        let user = [("user", "postgres"), ("database", database.name.as_str())];
+        let parameters: Vec<_> =
+            user.into_iter().chain(name.map(|name| ("application_name", name))).collect();
+        let (mut client, greeting) = Wire::open(proxy.address, &parameters).expect("the client is let in");
+        let own = client.rows("SHOW application_name");
+        assert!(own[0].starts_with(prefix), "{own:?}");
+        let reported = greeting.iter().any(|reply| {
+            reply.tag == b'S' && reply.body == format!("application_name\0{}\0", own[0]).as_bytes()
+        });
+        assert!(reported, "the client is told: {greeting:?}");
+        let seen = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        assert_eq!(client.rows(seen), own);
+        // What the client sets itself is its own business.
+        client.run("SET application_name = 'other'");
+        assert_eq!(client.rows(seen), ["other"]);
+    }
+    let proxy = Proxy::before(&database);
+    let parameters = [("user", "postgres"), ("database", &database.name), ("application_name", "etl")];
+    let (mut client, _) = Wire::open(proxy.address, &parameters).expect("the client is let in");
+    assert_eq!(client.rows("SHOW application_name"), ["etl"], "not unless it is asked for");
+}
+
+#[test]
 fn a_balancer_without_a_header_is_refused() {
     let database = Database::fresh("");
     let proxy = Proxy::with(&database, &["--proxy-protocol", "10.0.0.0/8,127.0.0.1"]);
