@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/auth_query.rs"]
+mod auth_query;
 #[path = "integration/authentication.rs"]
 mod authentication;
 #[path = "integration/check.rs"]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::journal;
 use crate::proxy::tls::{ClientMode, ClientTls};
-use crate::proxy::{self, ListenOptions, SessionLimits, Tcp, Wanted};
+use crate::proxy::{self, AuthQuery, Authentication, ListenOptions, SessionLimits, Tcp, Wanted};
 use crate::rekey::policy::{Limits, Policies};
 use address::Address;
 use settings::Settings;
@@ -44,7 +44,7 @@ pub struct Config {
     /// Whether and how clients' connections are encrypted.
     pub client_tls: ClientTls,
     /// The users whom untwin authenticates itself; `None`: the database does.
-    pub auth_file: Option<PathBuf>,
+    pub auth: Option<Authentication>,
     /// Whether the database sees the client's address in the name of its application.
     pub application_name_add_host: bool,
     /// How long to wait for a connection to the database.
@@ -186,7 +186,7 @@ impl Config {
             choice: self.upstream.choice(),
             upstream_tls: self.upstream.tls.clone(),
             client_tls: self.client_tls.clone(),
-            auth_file: self.auth_file.clone(),
+            auth: self.auth.clone(),
             application_name_add_host: self.application_name_add_host,
             connect_timeout: self.connect_timeout,
             login_timeout: self.login_timeout,
@@ -234,7 +234,13 @@ impl Config {
             balancers: settings
                 .proxy_protocol
                 .map_or_else(Vec::new, |networks| networks.0.into_iter().map(|network| network.0).collect()),
-            auth_file: auth_file(set("auth", settings.auth)?, settings.auth_file)?,
+            auth: authentication(
+                set("auth", settings.auth)?,
+                settings.auth_file,
+                settings.auth_user,
+                settings.auth_query,
+                settings.auth_dbname,
+            )?,
             application_name_add_host: set("application_name_add_host", settings.application_name_add_host)?,
             client_tls: client_tls(ClientTls {
                 mode: set("client_tls", settings.client_tls)?,
@@ -290,11 +296,27 @@ fn upstream(upstream: Upstream) -> Result<Upstream, Error> {
     Ok(upstream)
 }
 
-fn auth_file(auth: Auth, file: Option<PathBuf>) -> Result<Option<PathBuf>, Error> {
-    match (auth, file) {
-        (Auth::Relay, None) => Ok(None),
-        (Auth::Terminate, Some(file)) => Ok(Some(file)),
-        _ => Err(Error::Contradiction("auth = terminate and auth_file need each other")),
+fn authentication(
+    auth: Auth,
+    file: Option<PathBuf>,
+    user: Option<String>,
+    query: Option<String>,
+    database: Option<String>,
+) -> Result<Option<Authentication>, Error> {
+    let says_how = query.is_some() || database.is_some();
+    let query = user.map(|user| AuthQuery {
+        user,
+        query: query.unwrap_or_else(|| AuthQuery::DEFAULT.to_owned()),
+        database,
+    });
+    match (auth, file, query) {
+        (_, _, None) if says_how => Err(Error::Contradiction("auth_query and auth_dbname need auth_user")),
+        (Auth::Relay, None, None) => Ok(None),
+        (Auth::Relay, ..) => Err(Error::Contradiction("auth_file and auth_user need auth = terminate")),
+        (Auth::Terminate, None, None) => {
+            Err(Error::Contradiction("auth = terminate needs auth_file, auth_user or both"))
+        }
+        (Auth::Terminate, file, query) => Ok(Some(Authentication { file, query })),
     }
 }
 

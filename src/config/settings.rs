@@ -73,12 +73,21 @@ pub struct Settings {
     /// Whether clients have to show a certificate of client_tls_ca: optional or required
     #[arg(long, value_name = "CHOICE")]
     pub client_tls_verify: Option<ClientCertificates>,
-    /// Who authenticates clients: relay (the server) or terminate (untwin, by auth_file)
+    /// Who authenticates clients: relay (the server) or terminate (untwin, by auth_file and auth_query)
     #[arg(long, value_name = "CHOICE")]
     pub auth: Option<Auth>,
     /// The users for auth = terminate: lines "user" "password or SCRAM secret"
     #[arg(long, value_name = "PATH")]
     pub auth_file: Option<PathBuf>,
+    /// The user who looks up in the database those whom auth_file does not name; its password is in auth_file
+    #[arg(long, value_name = "USER")]
+    pub auth_user: Option<String>,
+    /// What auth_user asks for the secret of a user, $1 [default: reads pg_authid]
+    #[arg(long, value_name = "SQL")]
+    pub auth_query: Option<String>,
+    /// The database in which auth_user asks [default: that of the client]
+    #[arg(long, value_name = "DATABASE")]
+    pub auth_dbname: Option<String>,
     /// Add the client's address to the application_name that the server sees at login
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub application_name_add_host: Option<bool>,
@@ -269,6 +278,9 @@ impl Settings {
             client_tls_verify: Some(ClientCertificates::default()),
             auth: Some(Auth::Relay),
             auth_file: None,
+            auth_user: None,
+            auth_query: None,
+            auth_dbname: None,
             application_name_add_host: Some(false),
             mode: Some(rest.mode),
             journal: crate::journal::default_path(),
@@ -318,6 +330,9 @@ impl Settings {
             client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
             auth: self.auth.or(lower.auth),
             auth_file: self.auth_file.or(lower.auth_file),
+            auth_user: self.auth_user.or(lower.auth_user),
+            auth_query: self.auth_query.or(lower.auth_query),
+            auth_dbname: self.auth_dbname.or(lower.auth_dbname),
             application_name_add_host: self.application_name_add_host.or(lower.application_name_add_host),
             mode: self.mode.or(lower.mode),
             journal: self.journal.or(lower.journal),

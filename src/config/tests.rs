@@ -88,8 +88,15 @@ fn settings_that_need_each_other_are_told() {
     for (file, expected) in [
         ("client_tls = \"require\"", Some("client_tls = require and client_tls_ca need")),
         ("client_tls_ca = \"/ca.pem\"", Some("client_tls = require and client_tls_ca need")),
-        ("auth = \"terminate\"", Some("auth = terminate and auth_file need each other")),
-        ("auth_file = \"/users\"", Some("auth = terminate and auth_file need each other")),
+        ("auth = \"terminate\"", Some("auth = terminate needs auth_file, auth_user or both")),
+        ("auth_file = \"/users\"", Some("auth_file and auth_user need auth = terminate")),
+        ("auth_user = \"u\"", Some("auth_file and auth_user need auth = terminate")),
+        (
+            "auth = \"terminate\"\nauth_file = \"/u\"\nauth_dbname = \"d\"",
+            Some("auth_query and auth_dbname need auth_user"),
+        ),
+        ("auth_query = \"SELECT\"", Some("auth_query and auth_dbname need auth_user")),
+        ("auth = \"terminate\"\nauth_user = \"u\"\nauth_query = \"SELECT\"", None),
         ("auth = \"terminate\"\nauth_file = \"/users\"", None),
         ("client_tls_key = \"/key.pem\"", Some("client_tls_cert and client_tls_key need each other")),
         ("client_tls = \"require\"\nclient_tls_cert = \"/c.pem\"\nclient_tls_key = \"/k.pem\"", None),

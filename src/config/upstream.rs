@@ -10,7 +10,7 @@ use super::upstream_tls;
 use super::value::{BadValue, setting};
 use crate::proxy::escaped;
 use crate::proxy::tls::{SslMode, UpstreamTls};
-use crate::proxy::{Choice, Wanted};
+use crate::proxy::{Choice, Login, Wanted};
 
 /// The port of Postgres.
 const POSTGRES_PORT: u16 = 5432;
@@ -42,8 +42,14 @@ impl Upstream {
         Choice {
             random: self.client.get_load_balance_hosts() == LoadBalanceHosts::Random,
             wanted: self.wanted,
-            login: (self.wanted != Wanted::Any).then(|| self.client.clone()),
+            login: (self.wanted != Wanted::Any).then(|| self.login()),
         }
+    }
+
+    /// The login of the URL, for sessions of untwin's own.
+    #[must_use]
+    pub fn login(&self) -> Login {
+        Login { config: self.client.clone(), passwords: Vec::new() }
     }
 
     /// Whether the URL names a user, a password or a database, which no client's session uses.

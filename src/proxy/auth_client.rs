@@ -1,7 +1,7 @@
 //! The proxy asks a client who it is, by SCRAM. Knows how to prove the same elsewhere; does not do it.
 
 use super::auth_scram::{ClientKey, Exchange, ScramError, Secret};
-use super::auth_users::Users;
+use super::auth_users::User;
 use super::buffer::Buffer;
 use super::handshake::{LoginError, complete};
 use super::stream::{Stream, send};
@@ -26,12 +26,12 @@ pub(super) struct Proof {
 /// The longest answer that makes sense, in bytes.
 const MAX_ANSWER: usize = 4096;
 
-/// Has the client prove that it is `user`. `channel`: the data to bind to, if its connection is encrypted. What
+/// Has the client prove that it is `user`, by what is known of that user. `channel`: the data to bind to, if its connection is encrypted. What
 /// it sends beyond its proof stays in `buffer`.
 pub(super) async fn ask(
     client: &mut Stream,
     buffer: &mut Buffer,
-    users: &Users,
+    known: User,
     user: &str,
     channel: Option<&[u8]>,
 ) -> Result<Proof, LoginError> {
@@ -45,20 +45,14 @@ pub(super) async fn ask(
     let initial = SaslInitial::read(&answer).filter(|initial| offered.contains(&initial.mechanism));
     let initial = initial.ok_or(denied(ScramError::Malformed))?;
     let plus = initial.mechanism == SCRAM_PLUS.as_bytes();
-    let secret = users.secret(user);
+    let User { secret, password } = known;
     let exchange =
         Exchange::begin(initial.data, plus, channel, &nonce()?, Arc::clone(&secret)).map_err(denied)?;
     send(&mut writer, &request(&sasl_continue(exchange.server_first.as_bytes()))).await?;
 
     let answer = self::answer(&mut reader, buffer).await?.ok_or(denied(ScramError::Malformed))?;
-    let proven = exchange.finish(&answer);
-    let known = users.find(user);
-    if known.is_none() {
-        tracing::warn!(user, "auth_file has no such user");
-    }
-    let proven = proven.map_err(denied)?;
+    let proven = exchange.finish(&answer).map_err(denied)?;
     send(&mut writer, &request(&sasl_final(proven.server_final.as_bytes()))).await?;
-    let password = known.and_then(|user| user.password.clone());
     Ok(Proof { user: user.to_owned(), password, client_key: proven.client_key, secret })
 }
 

@@ -39,7 +39,10 @@ pub(super) async fn log_in(login: &mut Login<'_>, proof: &Proof, channel: Channe
                 backend::AUTHENTICATION => answer(body, proof, &channel, &mut scram)?,
                 backend::ERROR => {
                     if message::error_field(body, b'C') == Some(b"28P01") {
-                        tracing::warn!(user = proof.user, "the server does not know the secret in auth_file");
+                        tracing::warn!(
+                            user = proof.user,
+                            "the server does not take the secret that untwin has"
+                        );
                     }
                     Answer::Done
                 }
@@ -151,7 +154,7 @@ impl Scram {
             Self::Keys(client) => client
                 .proof(server_first)
                 .map(String::into_bytes)
-                .ok_or_else(|| unable("by another SCRAM secret of this user than auth_file has")),
+                .ok_or_else(|| unable("by another SCRAM secret of this user than untwin has")),
         }
     }
 
@@ -170,7 +173,7 @@ fn response(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn password<'a>(proof: &'a Proof, wanted: &str) -> Result<&'a str, LoginError> {
-    let unable = || unable(&format!("for {wanted}, of which auth_file has a SCRAM secret only"));
+    let unable = || unable(&format!("for {wanted}, of which untwin has a SCRAM secret only"));
     proof.password.as_ref().map(|password| password.as_str()).ok_or_else(unable)
 }
 

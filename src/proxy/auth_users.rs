@@ -1,55 +1,115 @@
-//! The users that the proxy knows by itself, as a file in PgBouncer's format names them. Checks nobody.
+//! The users whom the proxy can check: those that a file in PgBouncer's format names, and those that can be looked
+//! up. Checks nobody.
 
+use super::Shared;
+use super::auth_lookup::{AuthQuery, Found, Lookup, LookupError};
 use super::auth_scram::{PREFIX, Secret};
 use super::tls::{FileError, secret};
+use super::tls_connect::Connector;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+/// Where the proxy has the users from whom it authenticates itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Authentication {
+    /// A file of users.
+    pub file: Option<PathBuf>,
+    /// How those whom it does not name are found in the database.
+    pub query: Option<AuthQuery>,
+}
+
 /// One user's credentials.
+#[derive(Clone)]
 pub(crate) struct User {
     /// By which the user is checked.
     pub secret: Arc<Secret>,
-    /// If the file has it.
+    /// If it is known.
     pub password: Option<Zeroizing<String>>,
 }
 
-/// All users of a file.
+/// All users.
 pub(crate) struct Users {
-    users: HashMap<String, User>,
+    file: HashMap<String, User>,
+    lookup: Option<Lookup>,
     /// Makes up what names that nobody has are asked for.
     mock_key: [u8; 32],
 }
 
 impl Users {
-    /// Reads a file of lines `"user" "secret"`, the secret being a password or `SCRAM-SHA-256$…` as in `pg_authid`.
-    pub fn load(path: &Path) -> Result<Self, FileError> {
-        let bytes = Zeroizing::new(secret(path)?);
-        let text = std::str::from_utf8(&bytes).map_err(|_| FileError::new(path, "it is not UTF-8"))?;
-        let mut mock_key = [0; 32];
-        getrandom::fill(&mut mock_key).map_err(|error| FileError::new(path, error))?;
-        let mut users = HashMap::new();
-        for (at, line) in text.lines().enumerate() {
-            let fault = |reason: &str| FileError::new(path, format!("line {}: {reason}", at + 1));
-            let Some((name, user)) = user(line).map_err(fault)? else { continue };
-            if users.insert(name, user).is_some() {
-                return Err(fault("this user has a line above"));
-            }
+    /// Reads the file. `mock_key`: a secret of this process.
+    pub fn load(settings: &Authentication, mock_key: [u8; 32]) -> Result<Self, FileError> {
+        let file = settings.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        let lookup = match (&settings.query, settings.file.as_deref()) {
+            (None, _) => None,
+            (Some(query), path) => Some(lookup(query, path, &file)?),
+        };
+        Ok(Self { file, lookup, mock_key })
+    }
+
+    /// What a client that calls itself `user` and wants to log in to `database` is checked by. If nobody has this
+    /// name, something that looks alike and fails: a client cannot tell.
+    ///
+    /// # Errors
+    /// [`LookupError`]: nobody knows whether there is such a user.
+    pub(super) async fn identify(
+        &self,
+        user: &str,
+        database: &str,
+        shared: &Shared,
+        connector: &Connector,
+    ) -> Result<User, LookupError> {
+        if let Some(known) = self.file.get(user) {
+            return Ok(known.clone());
         }
-        Ok(Self { users, mock_key })
+        let why = match &self.lookup {
+            None => "auth_file has no such user",
+            Some(lookup) => match lookup.find(user, database, shared, connector).await? {
+                Found::Secret(secret) => return Ok(User { secret: Arc::new(secret), password: None }),
+                Found::Nobody => "neither auth_file nor auth_query has such a user",
+                Found::Unfit(why) => why,
+            },
+        };
+        tracing::warn!(user, why, "the login will fail");
+        Ok(User { secret: Arc::new(Secret::mock(&self.mock_key, user)), password: None })
     }
 
-    /// The user of this name.
-    pub fn find(&self, name: &str) -> Option<&User> {
-        self.users.get(name)
+    /// Ends sessions in which users were looked up, once they have had no work for a while.
+    pub fn expire(&self) {
+        if let Some(lookup) = &self.lookup {
+            lookup.expire();
+        }
     }
+}
 
-    /// What the user of this name is checked by; if there is none, something that looks alike and fails.
-    pub fn secret(&self, name: &str) -> Arc<Secret> {
-        let mock = || Arc::new(Secret::mock(&self.mock_key, name));
-        self.find(name).map_or_else(mock, |user| Arc::clone(&user.secret))
+/// The lookup in the database; its user's password is in the file, unless the server wants none.
+fn lookup(query: &AuthQuery, path: Option<&Path>, file: &HashMap<String, User>) -> Result<Lookup, FileError> {
+    let password = match (file.get(&query.user), path) {
+        (Some(User { password: None, .. }), Some(path)) => {
+            return Err(FileError::new(
+                path,
+                "of auth_user it has a SCRAM secret, which cannot log in: write the password",
+            ));
+        }
+        (user, _) => user.and_then(|user| user.password.clone()),
+    };
+    Ok(Lookup::new(query.clone(), password))
+}
+
+/// Reads a file of lines `"user" "secret"`, the secret being a password or `SCRAM-SHA-256$…` as in `pg_authid`.
+fn read(path: &Path) -> Result<HashMap<String, User>, FileError> {
+    let bytes = Zeroizing::new(secret(path)?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| FileError::new(path, "it is not UTF-8"))?;
+    let mut users = HashMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let fault = |reason: &str| FileError::new(path, format!("line {}: {reason}", at + 1));
+        let Some((name, user)) = user(line).map_err(fault)? else { continue };
+        if users.insert(name, user).is_some() {
+            return Err(fault("this user has a line above"));
+        }
     }
+    Ok(users)
 }
 
 /// Reads a line; `None` if it is empty or a comment. Faults do not repeat what stands in it.
@@ -105,11 +165,11 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn load(text: &str, mode: u32) -> Result<Users, FileError> {
+    fn load(text: &str, mode: u32) -> Result<HashMap<String, User>, FileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-        Users::load(file.path())
+        read(file.path())
     }
 
     #[test]
@@ -120,7 +180,7 @@ mod tests {
         );
         let users = load(&text, 0o640).unwrap();
         let password = |name: &str| {
-            users.find(name).map(|user| user.password.as_ref().map(|password| password.to_string()))
+            users.get(name).map(|user| user.password.as_ref().map(|password| password.to_string()))
         };
         assert_eq!(password("ann"), Some(Some("pass\"word".to_owned())));
         assert_eq!(password("b \"o\"b"), Some(None));

@@ -58,6 +58,7 @@ pub(super) async fn serve(
         if let Err(error) = visit.receive(&mut client, &address).await {
             match &error {
                 LoginError::Closed => tracing::debug!(%error, "login ended"),
+                LoginError::Lookup(_) => tracing::error!(%error, blame = error.blame(), "login failed"),
                 LoginError::Upstream(_) => {
                     shared.counters.upstream_errors_total.increment("connect");
                     tracing::error!(%error, blame = error.blame(), "login failed");
@@ -175,8 +176,11 @@ impl Visit<'_> {
             None => None,
             Some(users) => {
                 let channel = channel_of(client, credentials);
-                let ask =
-                    auth_client::ask(client, &mut from_client, users, &parameters.user, channel.as_deref());
+                let Parameters { user, database, .. } = &parameters;
+                let ask = async {
+                    let known = users.identify(user, database, shared, &credentials.connector).await?;
+                    auth_client::ask(client, &mut from_client, known, user, channel.as_deref()).await
+                };
                 Some(self.in_time(Stage::LoggingIn, Box::pin(ask)).await?)
             }
         };

@@ -15,15 +15,19 @@ pub(crate) struct Credentials {
     pub connector: Connector,
     /// Whom the proxy authenticates itself.
     pub users: Option<Users>,
+    /// Of names that nobody has, the same must be asked after the files were read again.
+    mock_key: [u8; 32],
 }
 
 impl Credentials {
-    /// Reads all files that `config` names.
-    pub fn load(config: &Config) -> Result<Self, FileError> {
+    /// Reads all files that `config` names. `mock_key`: a secret of this process.
+    pub fn load(config: &Config, mock_key: [u8; 32]) -> Result<Self, FileError> {
+        let users = config.auth.as_ref().map(|settings| Users::load(settings, mock_key));
         Ok(Self {
             acceptor: Acceptor::load(&config.client_tls)?,
             connector: Connector::load(&config.upstream_tls)?,
-            users: config.auth_file.as_deref().map(Users::load).transpose()?,
+            users: users.transpose()?,
+            mock_key,
         })
     }
 }
@@ -35,7 +39,7 @@ impl Reloader {
     /// # Errors
     /// [`FileError`] when a file cannot be used: then everything stays as it was.
     pub fn reload_credentials(&self) -> Result<(), FileError> {
-        let fresh = Arc::new(Credentials::load(&self.0.config)?);
+        let fresh = Arc::new(Credentials::load(&self.0.config, self.0.credentials().mock_key)?);
         *self.0.credentials.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! unless the proxy has done it itself before.
 
 use super::auth_binding::Binding;
+use super::auth_lookup::LookupError;
 use super::auth_scram::ScramError;
 use super::buffer::Buffer;
 use super::catalogs::{Errand, Shelf};
@@ -9,7 +10,7 @@ use super::guests::{Admission, Crowded};
 use super::load_guard::LoadGuard;
 use super::origin::OriginError;
 use super::stream::{ReadHalf, WriteHalf, send};
-use super::{Shared, UpstreamError, catalogs, farewell};
+use super::{Shared, UpstreamError, catalogs, farewell, upstream};
 use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::authentication::Request;
@@ -36,6 +37,8 @@ pub(super) enum LoginError {
     Unencrypted,
     #[error("{0}")]
     Upstream(#[from] UpstreamError),
+    #[error("{0}")]
+    Lookup(#[from] LookupError),
     #[error("the client took longer than {0:?} to log in")]
     Slow(Duration),
     /// The server said something that makes no sense.
@@ -84,6 +87,7 @@ impl LoginError {
             | Self::Denied { .. }
             | Self::Slow(_) => "client",
             Self::Unable(_) => "settings",
+            Self::Lookup(error) => error.blame(),
             Self::Upstream(_) | Self::Server(_) => "upstream",
             Self::Closed | Self::Io(_) => "connection",
             Self::Crowded(_) => "limit",
@@ -100,7 +104,7 @@ impl LoginError {
             Self::Unable(_) => Some(startup::fatal(
                 "28000",
                 &format!("untwin: {message}"),
-                "Write the user's password, or the same SCRAM secret as in pg_authid, to auth_file.",
+                "Write the user's password, or the same SCRAM secret as in pg_authid, to untwin's auth_file.",
             )),
             Self::Early => Some(startup::fatal("08P01", &message, "")),
             Self::Unencrypted => Some(startup::fatal(
@@ -108,11 +112,11 @@ impl LoginError {
                 &format!("untwin: {message}"),
                 "untwin was started with client_tls = require: connect with sslmode=require.",
             )),
-            Self::Upstream(_) => Some(startup::fatal(
-                "08001",
-                &format!("untwin: {message}"),
-                "Check that the server runs there, and the --upstream address untwin was started with.",
-            )),
+            Self::Upstream(_) => Some(startup::fatal("08001", &format!("untwin: {message}"), upstream::HINT)),
+            Self::Lookup(error) => {
+                let (code, message, hint) = error.reply();
+                Some(startup::fatal(code, &message, hint))
+            }
             Self::Slow(_) => Some(startup::fatal(
                 "08006",
                 &format!("untwin: {message}"),

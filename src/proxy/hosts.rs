@@ -1,6 +1,7 @@
 //! The servers of the upstream URL: in which order they are tried, and which of them fit. What they are is
 //! asked of the servers themselves, for the clients' own logins cannot be tried out on one after another.
 
+use super::own::Login;
 use super::probe::{self, Role};
 use super::tls_connect::Connector;
 use super::{Address, Config};
@@ -56,7 +57,7 @@ pub struct Choice {
     /// Which ones fit.
     pub wanted: Wanted,
     /// With which login they are asked what they are; needed for all but [`Wanted::Any`].
-    pub login: Option<tokio_postgres::Config>,
+    pub login: Option<Login>,
 }
 
 /// What is known of the servers, in the order of the configuration.
@@ -129,12 +130,7 @@ impl Host {
         silent.is_some_and(|since| since.elapsed() < AVOIDED)
     }
 
-    async fn role(
-        &self,
-        config: &Config,
-        connector: &Connector,
-        login: &tokio_postgres::Config,
-    ) -> Option<Role> {
+    async fn role(&self, config: &Config, connector: &Connector, login: &Login) -> Option<Role> {
         let mut known = self.role.lock().await;
         if let Some((_, role)) = known.filter(|(at, _)| at.elapsed() < BELIEVED) {
             return role;

@@ -23,7 +23,7 @@ pub struct Proxy {
     workers: Workers,
 }
 
-/// How often old snapshots of the catalog are looked for.
+/// How often old snapshots of the catalog and idle sessions of the proxy's own are looked for.
 const TICK: Duration = Duration::from_secs(1);
 /// How often a shutdown that takes its time says so.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -34,7 +34,9 @@ impl Proxy {
     /// # Errors
     /// An address cannot be taken, or a file of certificates cannot be used; the error names it.
     pub async fn bind(config: Config, journal: Journal, counters: Arc<Counters>) -> io::Result<Self> {
-        let credentials = Credentials::load(&config).map_err(io::Error::other)?;
+        let mut mock_key = [0; 32];
+        getrandom::fill(&mut mock_key).map_err(io::Error::other)?;
+        let credentials = Credentials::load(&config, mock_key).map_err(io::Error::other)?;
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = Listener::bind(address, config.listen_options).await;
@@ -141,6 +143,9 @@ async fn tick(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(TICK).await;
         shared.catalogs.expire(shared.rules.get().catalog_ttl);
+        if let Some(users) = &shared.credentials().users {
+            users.expire();
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod address;
 mod auth_binding;
 mod auth_client;
 mod auth_login;
+mod auth_lookup;
 mod auth_scram;
 mod auth_users;
 mod buffer;
@@ -22,6 +23,7 @@ mod load_guard;
 mod machine;
 mod opening;
 mod origin;
+mod own;
 mod probe;
 mod pumps;
 mod records;
@@ -39,11 +41,14 @@ mod upstream;
 mod workers;
 
 pub use address::{Address, escaped};
+pub use auth_lookup::AuthQuery;
+pub use auth_users::Authentication;
 pub use guests::SessionLimits;
 pub use hosts::{Choice, Wanted};
 pub use listen::Proxy;
 pub use listener::ListenOptions;
 pub use origin::Network;
+pub use own::{Login, Own, OwnError, log_in_once};
 pub use rules::{Reloader, Rules};
 pub use tcp::Tcp;
 pub use upstream::UpstreamError;
@@ -52,7 +57,6 @@ pub use workers::Workers;
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
 use crate::live::routes::Routes;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -78,7 +82,7 @@ pub struct Config {
     /// Whether and how clients' connections are encrypted.
     pub client_tls: tls::ClientTls,
     /// The users whom the proxy authenticates itself; `None`: the server does, and the proxy relays.
-    pub auth_file: Option<PathBuf>,
+    pub auth: Option<Authentication>,
     /// Whether the server sees the client's address in the name of its application.
     pub application_name_add_host: bool,
     /// How long one attempt to reach the server may take.

@@ -21,6 +21,22 @@ pub struct UpstreamError {
     pub reason: String,
 }
 
+impl UpstreamError {
+    /// Servers were reached, and none is what is asked for.
+    pub(super) fn unfit(config: &Config) -> Self {
+        let reason = format!("no server fits target_session_attrs={}", config.choice.wanted.name());
+        Self { address: tried(config), reason }
+    }
+}
+
+fn tried(config: &Config) -> String {
+    config.upstream.iter().map(Address::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What to do about it.
+pub(super) const HINT: &str =
+    "Check that the server runs there, and the --upstream address untwin was started with.";
+
 /// A server that has been sent a first packet.
 pub(super) struct Opened {
     pub stream: Stream,
@@ -58,13 +74,13 @@ pub(super) async fn open(
     let config = &shared.config;
     let limit = config.connect_timeout;
     let candidates = shared.hosts.candidates(config, connector).await;
-    let mut reason = format!("no server fits target_session_attrs={}", config.choice.wanted.name());
+    let mut error = UpstreamError::unfit(config);
     let mut unavailable = None;
     for (at, host) in candidates.iter().enumerate() {
         let machines = match host.machines(limit).await {
             Ok(machines) => machines,
-            Err(error) => {
-                reason = error.to_string();
+            Err(unknown) => {
+                error.reason = unknown.to_string();
                 continue;
             }
         };
@@ -73,17 +89,16 @@ pub(super) async fn open(
             match tokio::time::timeout(limit, open_one(machine, config, connector, packet, !last)).await {
                 Ok(Ok((opened, Answer::Unavailable))) => unavailable = Some(opened),
                 Ok(Ok((opened, _))) => return Ok(opened),
-                Ok(Err(error)) => reason = error.to_string(),
+                Ok(Err(met)) => error.reason = met.to_string(),
                 Err(_) => {
                     shared.hosts.is_silent(host);
-                    reason = format!("no answer within {} s", limit.as_secs_f32());
+                    error.reason = format!("no answer within {} s", limit.as_secs_f32());
                 }
             }
         }
     }
-    let tried: Vec<_> = config.upstream.iter().map(Address::to_string).collect();
     // Its own words say best what is wrong.
-    unavailable.ok_or(UpstreamError { address: tried.join(", "), reason })
+    unavailable.ok_or(error)
 }
 
 /// Sends a packet that no server answers, a request to cancel, to this machine.

@@ -7,14 +7,14 @@ use crate::support::{Proxy, Wire, eventually};
 use crate::tls_servers::{Server, server};
 
 /// A proxy between two hops.
-struct Hops {
-    name: &'static str,
-    proxy: Proxy,
-    sslmode: &'static str,
+pub struct Hops {
+    pub name: &'static str,
+    pub proxy: Proxy,
+    pub sslmode: &'static str,
 }
 
 /// What psql says; the message alone if it fails.
-fn psql(proxy: &Proxy, user: &str, parameters: &str) -> Result<String, String> {
+pub fn psql(proxy: &Proxy, user: &str, parameters: &str) -> Result<String, String> {
     ask(proxy, user, parameters, "SELECT current_user")
 }
 
@@ -31,7 +31,7 @@ fn certificate(identity: &crate::support::pki::Identity) -> [String; 4] {
 }
 
 /// The five pairs of hops, with more arguments for each proxy.
-fn hops(server: &Server, arguments: &[&str]) -> Vec<Hops> {
+pub fn hops(server: &Server, arguments: &[&str]) -> Vec<Hops> {
     let other = server.authority.issue("localhost", &["localhost"]);
     let (own, other) = (certificate(&server.identity), certificate(&other));
     let hops = |name, upstream: &str, shown: &[String], sslmode| {
@@ -51,9 +51,9 @@ fn hops(server: &Server, arguments: &[&str]) -> Vec<Hops> {
 const BINDINGS: [&str; 3] = ["disable", "prefer", "require"];
 
 /// What becomes of each setting of `channel_binding`: a part of the error, or nothing.
-type Row = [Option<&'static str>; 3];
+pub type Row = [Option<&'static str>; 3];
 
-fn assert_row(hops: &Hops, user: &str, row: Row) {
+pub fn assert_row(hops: &Hops, user: &str, row: Row) {
     for (binding, expected) in BINDINGS.into_iter().zip(row) {
         let parameters = format!("password=secret sslmode={} channel_binding={binding}", hops.sslmode);
         let what = format!("{}: {user}, channel_binding={binding}", hops.name);
@@ -137,13 +137,13 @@ fn replication_logs_in_through_every_pair_of_hops() {
 }
 
 /// A file of users that only this test uses.
-fn users_file(server: &Server, text: &str) -> String {
+pub fn users_file(server: &Server, text: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     server.authority.file(&format!("users.{}", NEXT.fetch_add(1, Ordering::Relaxed)), text, 0o600)
 }
 
 /// What `pg_authid` has for a user.
-fn stored(server: &Server, user: &str) -> String {
+pub fn stored(server: &Server, user: &str) -> String {
     let sql = format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'");
     Wire::connect(server.cluster.address(), "postgres").rows(&sql).remove(0)
 }
@@ -172,10 +172,10 @@ fn a_scram_secret_is_enough_where_the_server_asks_for_scram() {
     );
     let file = users_file(&server, &lines);
     let cleartext = Some(
-        "the database server asks for the password in cleartext, of which auth_file has a SCRAM secret only",
+        "the database server asks for the password in cleartext, of which untwin has a SCRAM secret only",
     );
     let md5 = Some(
-        "the database server asks for an md5 hash of the password, of which auth_file has a SCRAM secret only",
+        "the database server asks for an md5 hash of the password, of which untwin has a SCRAM secret only",
     );
     for hops in hops(&server, &["--auth", "terminate", "--auth-file", &file]) {
         let unencrypted = Some("channel binding required, but SSL not in use");
@@ -213,10 +213,10 @@ fn a_file_that_the_server_disagrees_with_is_told_of() {
         &["--auth", "terminate", "--auth-file", &users_file(&server, &lines)],
     );
     let refused = psql(&proxy, "scram", "password=secret").unwrap_err();
-    assert!(refused.contains("by another SCRAM secret of this user than auth_file has"), "{refused}");
+    assert!(refused.contains("by another SCRAM secret of this user than untwin has"), "{refused}");
     let refused = psql(&proxy, "cleartext", "password=wrong").unwrap_err();
     assert!(refused.contains("password authentication failed for user \"cleartext\""), "{refused}");
-    assert!(eventually(|| proxy.stderr().contains("the server does not know the secret in auth_file")));
+    assert!(eventually(|| proxy.stderr().contains("the server does not take the secret that untwin has")));
 }
 
 #[test]

@@ -17,12 +17,17 @@ host all scram all scram-sha-256
 host all md5 all md5
 host all cleartext all password
 host all trusted all trust
+host all +looked_up all scram-sha-256
 ";
 
 const ROLES: &str = "
 CREATE ROLE demands_tls LOGIN; CREATE ROLE refuses_tls LOGIN; CREATE ROLE shows_a_certificate LOGIN; CREATE ROLE trusted LOGIN;
 CREATE ROLE scram LOGIN REPLICATION PASSWORD 'secret'; CREATE ROLE cleartext LOGIN PASSWORD 'secret';
-SET password_encryption = md5; CREATE ROLE md5 LOGIN PASSWORD 'secret';
+SET password_encryption = md5; CREATE ROLE md5 LOGIN PASSWORD 'secret'; RESET password_encryption;
+CREATE ROLE looked_up; CREATE ROLE looker LOGIN PASSWORD 'looks' IN ROLE looked_up;
+CREATE FUNCTION look_up(wanted name, OUT name, OUT text) LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+  AS 'SELECT usename, passwd FROM pg_shadow WHERE usename = wanted';
+REVOKE EXECUTE ON FUNCTION look_up FROM public; GRANT EXECUTE ON FUNCTION look_up TO looker;
 ";
 
 /// A server that can TLS, and who vouches for it.
