@@ -8,6 +8,8 @@ mod auth_query;
 mod authentication;
 #[path = "integration/check.rs"]
 mod check;
+#[path = "integration/check_login.rs"]
+mod check_login;
 #[path = "integration/copy.rs"]
 mod copy;
 #[path = "integration/corpus.rs"]

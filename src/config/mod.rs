@@ -247,6 +247,7 @@ impl Config {
                 cert: settings.client_tls_cert,
                 key: settings.client_tls_key,
                 ca: settings.client_tls_ca,
+                crl: settings.client_tls_crl,
                 certificates: set("client_tls_verify", settings.client_tls_verify)?,
             })?,
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
@@ -328,6 +329,9 @@ fn client_tls(tls: ClientTls) -> Result<ClientTls, Error> {
         return Err(Error::Contradiction(
             "client_tls = require and client_tls_ca need client_tls_cert and client_tls_key",
         ));
+    }
+    if tls.crl.is_some() && tls.ca.is_none() {
+        return Err(Error::Contradiction("client_tls_crl needs client_tls_ca"));
     }
     Ok(tls)
 }

@@ -70,6 +70,9 @@ pub struct Settings {
     /// The authorities whose certificates clients may show (PEM)
     #[arg(long, value_name = "PATH")]
     pub client_tls_ca: Option<PathBuf>,
+    /// Lists of those of their certificates that are revoked, one for each authority (PEM)
+    #[arg(long, value_name = "PATH")]
+    pub client_tls_crl: Option<PathBuf>,
     /// Whether clients have to show a certificate of client_tls_ca: optional or required
     #[arg(long, value_name = "CHOICE")]
     pub client_tls_verify: Option<ClientCertificates>,
@@ -275,6 +278,7 @@ impl Settings {
             client_tls_cert: None,
             client_tls_key: None,
             client_tls_ca: None,
+            client_tls_crl: None,
             client_tls_verify: Some(ClientCertificates::default()),
             auth: Some(Auth::Relay),
             auth_file: None,
@@ -327,6 +331,7 @@ impl Settings {
             client_tls_cert: self.client_tls_cert.or(lower.client_tls_cert),
             client_tls_key: self.client_tls_key.or(lower.client_tls_key),
             client_tls_ca: self.client_tls_ca.or(lower.client_tls_ca),
+            client_tls_crl: self.client_tls_crl.or(lower.client_tls_crl),
             client_tls_verify: self.client_tls_verify.or(lower.client_tls_verify),
             auth: self.auth.or(lower.auth),
             auth_file: self.auth_file.or(lower.auth_file),

@@ -88,6 +88,7 @@ fn settings_that_need_each_other_are_told() {
     for (file, expected) in [
         ("client_tls = \"require\"", Some("client_tls = require and client_tls_ca need")),
         ("client_tls_ca = \"/ca.pem\"", Some("client_tls = require and client_tls_ca need")),
+        ("client_tls_crl = \"/crl\"", Some("client_tls_crl needs client_tls_ca")),
         ("auth = \"terminate\"", Some("auth = terminate needs auth_file, auth_user or both")),
         ("auth_file = \"/users\"", Some("auth_file and auth_user need auth = terminate")),
         ("auth_user = \"u\"", Some("auth_file and auth_user need auth = terminate")),

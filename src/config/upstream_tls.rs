@@ -5,8 +5,18 @@ use super::value::BadValue;
 use crate::proxy::tls::{Root, SslMode, UpstreamTls};
 
 /// Those of TLS, and one that tokio_postgres knows only in part.
-const NAMES: &[&str] =
-    &["sslmode", "sslrootcert", "sslcert", "sslkey", "sslsni", "sslnegotiation", super::upstream::TARGET];
+const NAMES: &[&str] = &[
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "sslpassword",
+    "sslcrl",
+    "sslcrldir",
+    "sslsni",
+    "sslnegotiation",
+    super::upstream::TARGET,
+];
 
 /// Parameters of TLS by name, in order.
 type Parameters = Vec<(String, String)>;
@@ -106,6 +116,13 @@ pub(super) fn read(parameters: &[(String, String)]) -> Result<UpstreamTls, BadVa
             "sslrootcert" => tls.root = path.map(Root::File),
             "sslcert" => tls.cert = path,
             "sslkey" => tls.key = path,
+            "sslcrl" => tls.crl = path,
+            "sslcrldir" => tls.crl_directory = path,
+            "sslpassword" => {
+                let reason =
+                    "sslpassword is not known here: write the key of sslkey unencrypted, with `openssl pkey`";
+                return Err(BadValue(reason.to_owned()));
+            }
             "sslsni" => tls.sni = choice(name, value, ["0", "1"])?,
             "sslnegotiation" => tls.direct = choice(name, value, ["postgres", "direct"])?,
             _ => {}
@@ -145,6 +162,11 @@ fn contradictions(tls: &UpstreamTls) -> Option<&'static str> {
             "sslnegotiation=direct needs sslmode=require, verify-ca or verify-full",
         ),
         (tls.cert.is_some() != tls.key.is_some(), "sslcert and sslkey need each other"),
+        (
+            (tls.crl.is_some() || tls.crl_directory.is_some())
+                && (tls.root.is_none() || tls.mode < SslMode::Require),
+            "sslcrl and sslcrldir need sslrootcert and sslmode=require, verify-ca or verify-full: otherwise no certificate is verified",
+        ),
     ]
     .into_iter()
     .find_map(|(wrong, text)| wrong.then_some(text))
@@ -164,6 +186,8 @@ pub(super) fn shown(tls: &UpstreamTls) -> Vec<String> {
     }
     shown.extend(tls.cert.as_deref().map(|cert| format!("sslcert={}", path(cert))));
     shown.extend(tls.key.as_deref().map(|key| format!("sslkey={}", path(key))));
+    shown.extend(tls.crl.as_deref().map(|crl| format!("sslcrl={}", path(crl))));
+    shown.extend(tls.crl_directory.as_deref().map(|directory| format!("sslcrldir={}", path(directory))));
     if !tls.sni {
         shown.push("sslsni=0".to_owned());
     }
@@ -214,6 +238,7 @@ mod tests {
             "sslmode=allow",
             "sslmode=verify-ca sslrootcert=/r.pem sslcert='/c d.pem' sslkey=/k.pem sslsni=0 sslnegotiation=direct",
             "sslrootcert=system",
+            "sslmode=verify-full sslrootcert=/r.pem sslcrl=/c.pem sslcrldir='/c d'",
         ] {
             let tls = reading(text).unwrap();
             assert_eq!(reading(&format!("postgres://h/?{}", shown(&tls).join("&"))), Ok(tls), "{text}");
@@ -231,6 +256,9 @@ mod tests {
             ("sslmode=require sslrootcert=system", "sslrootcert=system needs"),
             ("sslnegotiation=direct", "sslnegotiation=direct needs sslmode=require"),
             ("sslcert=/c.pem", "sslcert and sslkey need each other"),
+            ("sslmode=require sslcrl=/c.pem", "sslcrl and sslcrldir need sslrootcert"),
+            ("sslmode=prefer sslrootcert=/r.pem sslcrldir=/c", "sslcrl and sslcrldir need sslrootcert"),
+            ("sslpassword=hidden", "sslpassword is not known here"),
         ] {
             let error = reading(text).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");

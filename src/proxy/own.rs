@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
@@ -102,6 +103,7 @@ pub struct Own {
     address: Address,
     /// Closed with it.
     _open: oneshot::Sender<()>,
+    conversation: JoinHandle<()>,
 }
 
 /// How long the server may take to hear that a session is over.
@@ -112,6 +114,14 @@ impl Own {
     #[must_use]
     pub fn client(&self) -> &tokio_postgres::Client {
         &self.client
+    }
+
+    /// Ends it, and waits until the server has been told: for a program that ends as well.
+    pub async fn close(self) {
+        let Self { client, _open: open, conversation, .. } = self;
+        drop(client);
+        drop(open);
+        let _ = conversation.await;
     }
 
     /// What an answer that failed means.
@@ -195,9 +205,9 @@ async fn attempt(
     let stream = stream.map_err(|error| OwnError::unreachable(address, error))?;
     let (sender, receiver) = oneshot::channel();
     let (open, closed) = oneshot::channel();
-    tokio::spawn(converse(stream, login.clone(), sender, closed));
+    let conversation = tokio::spawn(converse(stream, login.clone(), sender, closed));
     match receiver.await {
-        Ok(Ok(client)) => Ok(Own { client, address: address.clone(), _open: open }),
+        Ok(Ok(client)) => Ok(Own { client, address: address.clone(), _open: open, conversation }),
         Ok(Err(error)) => Err(OwnError::of(address, &error)),
         Err(_) => Err(OwnError::unreachable(address, "the login ended")),
     }

@@ -4,7 +4,7 @@ use super::Address;
 use super::tls_certificate::public_key;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,8 @@ pub struct ClientTls {
     pub ca: Option<PathBuf>,
     /// Whether they have to.
     pub certificates: ClientCertificates,
+    /// PEM: lists of those of them that are revoked, one for each authority.
+    pub crl: Option<PathBuf>,
 }
 
 /// libpq's `sslmode`.
@@ -109,6 +111,10 @@ pub struct UpstreamTls {
     pub cert: Option<PathBuf>,
     /// `sslkey`, PEM.
     pub key: Option<PathBuf>,
+    /// `sslcrl`, PEM: lists of revoked certificates, one for each authority.
+    pub crl: Option<PathBuf>,
+    /// `sslcrldir`: a directory of such lists, in files that `openssl rehash` has named.
+    pub crl_directory: Option<PathBuf>,
     /// `sslsni`: the server is told the name that was connected to.
     pub sni: bool,
     /// `sslnegotiation=direct`: TLS from the first byte, for servers from version 17.
@@ -124,6 +130,8 @@ impl Default for UpstreamTls {
             root: None,
             cert: None,
             key: None,
+            crl: None,
+            crl_directory: None,
             sni: true,
             direct: false,
             names: Vec::new(),
@@ -166,8 +174,50 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 /// The private key of a PEM file that only its owner and group can read.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let text = zeroize::Zeroizing::new(secret(path)?);
+    let is_encrypted = |mark: &&[u8]| memchr::memmem::find(&text, mark).is_some();
+    if [&b"BEGIN ENCRYPTED PRIVATE KEY"[..], b"Proc-Type: 4,ENCRYPTED"].iter().any(is_encrypted) {
+        let path_shown = path.display();
+        let reason = format!(
+            "its key is encrypted, and untwin has nobody to ask for the passphrase: run \
+            `(umask 077; openssl pkey -in {path_shown} -out {path_shown}.decrypted)` and name that file"
+        );
+        return Err(FileError::new(path, reason));
+    }
     PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|_| FileError::new(path, "it holds no unencrypted private key in PEM format"))
+        .map_err(|_| FileError::new(path, "it holds no private key in PEM format"))
+}
+
+/// Lists of revoked certificates in a PEM file: one at least, since none would mean that nothing is looked up.
+pub(super) fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
+    let text = std::fs::read(path).map_err(|error| FileError::new(path, error))?;
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if found.is_empty() => {
+            Err(FileError::new(path, "it holds no list of revoked certificates in PEM format"))
+        }
+        Ok(found) => Ok(found),
+        Err(error) => Err(FileError::new(path, error)),
+    }
+}
+
+/// Those of all files of a directory that `openssl rehash` has named: `0a1b2c3d.r0`.
+pub(super) fn revocations_in(
+    directory: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
+    let failed = |error| FileError::new(directory, error);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let number = path.extension().and_then(|extension| extension.to_str()?.strip_prefix('r'));
+        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+            found.extend(revocations(&path)?);
+        }
+    }
+    if found.is_empty() {
+        let reason = "it holds no file such as 0a1b2c3d.r0: run `openssl rehash` on it";
+        return Err(FileError::new(directory, reason));
+    }
+    Ok(found)
 }
 
 /// A certificate with those that lead to its authority, and its key, to be shown to the other side.
@@ -223,15 +273,29 @@ mod tests {
     }
 
     #[test]
+    fn an_encrypted_key_is_told_with_the_way_to_decrypt_it() {
+        for text in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMA==\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            let (_directory, path) = file(text, 0o600);
+            let said = private_key(&path).unwrap_err().to_string();
+            assert!(said.contains("its key is encrypted") && said.contains("openssl pkey -in "), "{said}");
+        }
+    }
+
+    #[test]
     fn files_that_cannot_be_used_say_why() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = made.signing_key.serialize_pem();
         let (_directory, open) = file(&key, 0o604);
         let said = private_key(&open).unwrap_err().to_string();
         assert!(said.contains("mode 0604") && said.contains("chmod o= "), "{said}");
-        let (_directory, empty) = file("", 0o600);
+        let (directory, empty) = file("", 0o600);
         assert!(certificates(&empty).unwrap_err().reason.contains("no certificate"));
-        assert!(private_key(&empty).unwrap_err().reason.contains("no unencrypted private key"));
+        assert!(private_key(&empty).unwrap_err().reason.contains("no private key"));
+        assert!(revocations(&empty).unwrap_err().reason.contains("no list of revoked certificates"));
+        assert!(revocations_in(directory.path()).unwrap_err().reason.contains("openssl rehash"));
         assert!(
             certificates(Path::new("/nowhere.pem"))
                 .unwrap_err()

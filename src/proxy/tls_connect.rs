@@ -8,7 +8,9 @@ use super::tls_certificate::{public_key, validity};
 use super::tls_listen::{PROTOCOL, roots};
 use super::{Address, Tcp};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::client::{
+    Resumption, WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name,
+};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -127,7 +129,7 @@ async fn is_offered(socket: &mut TcpStream) -> io::Result<bool> {
 
 fn config(settings: &UpstreamTls) -> Result<ClientConfig, FileError> {
     let provider = tls::provider();
-    let trust = Trust::load(settings)?;
+    let trust = Trust::load(settings, &provider)?;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| FileError::new(Path::new("sslmode"), error))?
@@ -152,19 +154,22 @@ enum Trust {
     /// Anybody.
     All,
     /// Those an authority vouches for.
-    Vouched { roots: RootCertStore, own: Vec<CertificateDer<'static>>, by_name: bool },
+    Vouched {
+        roots: Arc<RootCertStore>,
+        own: Vec<CertificateDer<'static>>,
+        by_name: bool,
+        /// Where there are lists of revoked certificates: knows them.
+        lists: Option<Arc<WebPkiServerVerifier>>,
+    },
 }
 
 impl Trust {
-    fn load(settings: &UpstreamTls) -> Result<Self, FileError> {
-        let by_name = settings.mode == SslMode::VerifyFull;
-        match &settings.root {
+    fn load(settings: &UpstreamTls, provider: &Arc<CryptoProvider>) -> Result<Self, FileError> {
+        let (roots, own) = match &settings.root {
             // Below `require` a bad certificate would only lead to a connection without encryption.
-            _ if settings.mode < SslMode::Require => Ok(Self::All),
-            None => Ok(Self::All),
-            Some(Root::File(path)) => {
-                Ok(Self::Vouched { roots: roots(path)?, own: tls::certificates(path)?, by_name })
-            }
+            _ if settings.mode < SslMode::Require => return Ok(Self::All),
+            None => return Ok(Self::All),
+            Some(Root::File(path)) => (roots(path)?, tls::certificates(path)?),
             Some(Root::System) => {
                 let mut roots = RootCertStore::empty();
                 let found = rustls_native_certs::load_native_certs();
@@ -175,10 +180,34 @@ impl Trust {
                         "the system has no certificates of authorities",
                     ));
                 }
-                Ok(Self::Vouched { roots, own: Vec::new(), by_name })
+                (roots, Vec::new())
             }
-        }
+        };
+        let roots = Arc::new(roots);
+        let lists = lists(settings, &roots, provider)?;
+        Ok(Self::Vouched { roots, own, by_name: settings.mode == SslMode::VerifyFull, lists })
     }
+}
+
+fn lists(
+    settings: &UpstreamTls,
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<WebPkiServerVerifier>>, FileError> {
+    let mut lists = Vec::new();
+    if let Some(path) = &settings.crl {
+        lists.extend(tls::revocations(path)?);
+    }
+    if let Some(directory) = &settings.crl_directory {
+        lists.extend(tls::revocations_in(directory)?);
+    }
+    let Some(place) = settings.crl.as_ref().or(settings.crl_directory.as_ref()) else { return Ok(None) };
+    // As with libpq, every authority of a chain has to have a list, and none may be out of date.
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(provider))
+        .with_crls(lists)
+        .enforce_revocation_expiration()
+        .build();
+    verifier.map(Some).map_err(|error| FileError::new(place, error))
 }
 
 /// Verifies the server as libpq does. The handshake's signature is verified always.
@@ -197,9 +226,18 @@ impl ServerCertVerifier for Verifier {
         _ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Trust::Vouched { roots, own, by_name } = &self.trust else {
+        let Trust::Vouched { roots, own, by_name, lists } = &self.trust else {
             return Ok(ServerCertVerified::assertion());
         };
+        if let Some(lists) = lists {
+            // The name comes last: whoever only bears another one is good.
+            return match lists.verify_server_cert(leaf, chain, name, &[], now) {
+                Err(Error::InvalidCertificate(
+                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+                )) if !by_name => Ok(ServerCertVerified::assertion()),
+                verified => verified,
+            };
+        }
         if own.contains(leaf) {
             // A certificate that stands among the authorities vouches for itself; webpki would refuse one that
             // says it is an authority, which those made by `openssl req -x509` do.

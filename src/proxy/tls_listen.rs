@@ -79,6 +79,11 @@ impl Identity {
                     ClientCertificates::Optional => verifier.allow_unauthenticated(),
                     ClientCertificates::Required => verifier,
                 };
+                // As with Postgres, every authority of a chain has to have a list, and none may be out of date.
+                let verifier = match &settings.crl {
+                    Some(crl) => verifier.with_crls(tls::revocations(crl)?).enforce_revocation_expiration(),
+                    None => verifier,
+                };
                 builder
                     .with_client_cert_verifier(verifier.build().map_err(|error| FileError::new(ca, error))?)
             }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,44 @@ fn client_certificates_are_asked_for() {
             assert_row(&row, psql(&proxy, &database, &parameters, "SELECT 1"), expected);
         }
     }
+}
+
+#[test]
+fn revoked_certificates_are_refused() {
+    let (database, authority, other) = (Database::fresh(""), Authority::new(), Authority::new());
+    let identity = authority.issue("localhost", &["localhost"]);
+    let (good, gone) = (authority.issue("a client", &[]), authority.issue("who left", &[]));
+    let lists = [
+        authority.list("now.crl", &[&gone], 2060),
+        authority.list("then.crl", &[&gone], 2021),
+        other.list("other.crl", &[], 2060),
+    ];
+    let login = |proxy: &Proxy, identity: &Identity| {
+        let shown = format!("sslmode=require sslcert={} sslkey={}", identity.cert, identity.key);
+        psql(proxy, &database, &shown, "SELECT 1")
+    };
+    let refused = Err("SSL error");
+    let revoked = Err("certificate revoked");
+    for (verify, list, expected) in [
+        ("required", &lists[0], [Ok("1"), revoked]),
+        ("optional", &lists[0], [Ok("1"), revoked]),
+        // As with Postgres: without a list that is up to date, nobody knows.
+        ("required", &lists[1], [refused, refused]),
+        ("required", &lists[2], [refused, refused]),
+    ] {
+        let asks =
+            ["--client-tls-ca", &authority.root, "--client-tls-crl", list, "--client-tls-verify", verify];
+        let proxy = proxy_with(&database, &identity, &asks);
+        for (identity, expected) in [&good, &gone].into_iter().zip(expected) {
+            assert_row(&format!("{verify} {list} {}", identity.cert), login(&proxy, identity), expected);
+        }
+    }
+    let asks = ["--client-tls-ca", &authority.root, "--client-tls-crl", &lists[0]];
+    let proxy = proxy_with(&database, &identity, &asks);
+    assert!(login(&proxy, &good).is_ok());
+    authority.list("now.crl", &[&gone, &good], 2060);
+    proxy.signal("HUP");
+    assert!(eventually(|| login(&proxy, &good).is_err()), "the list is read again");
 }
 
 #[test]
@@ -307,6 +346,14 @@ fn files_that_cannot_be_used_are_told_at_the_start() {
     let identity = authority.issue("localhost", &["localhost"]);
     let open = authority.file("open.key", &std::fs::read_to_string(&identity.key).expect("a key"), 0o644);
     let stranger = authority.issue("another", &[]);
+    let encrypted = |name: &str, arguments: &[&str]| {
+        let path = authority.file(name, "", 0o600);
+        let whole = [arguments, &["-aes128", "-passout", "pass:secret", "-in", &identity.key, "-out", &path]];
+        succeed(Path::new("/usr/bin/openssl"), &whole.concat(), "");
+        path
+    };
+    let (pkcs8, traditional) =
+        (encrypted("pkcs8.key", &["pkey"]), encrypted("traditional.key", &["pkey", "-traditional"]));
     for (arguments, expected) in [
         (["--client-tls-cert", &identity.cert, "--client-tls-key", &open], "run `chmod o= "),
         (
@@ -314,6 +361,8 @@ fn files_that_cannot_be_used_are_told_at_the_start() {
             "cannot use /nonexistent: No such file",
         ),
         (["--client-tls-cert", &identity.key, "--client-tls-key", &identity.key], "holds no certificate"),
+        (["--client-tls-cert", &identity.cert, "--client-tls-key", &pkcs8], "its key is encrypted"),
+        (["--client-tls-cert", &identity.cert, "--client-tls-key", &traditional], "its key is encrypted"),
         (["--client-tls-cert", &identity.cert, "--client-tls-key", &stranger.key], "is not its key"),
         (
             ["--client-tls-cert", &identity.cert, "--client-tls", "require"],

@@ -9,6 +9,7 @@ use crate::support::{Database, Proxy, Wire};
 
 /// Who may come in which way.
 const HBA: &str = "\
+local all all trust
 host all postgres all trust
 hostssl all demands_tls all trust
 hostnossl all refuses_tls all trust
@@ -147,6 +148,51 @@ fn the_server_is_verified_as_far_as_is_asked_for() {
         let proxy = Proxy::of_url(&url, "postgres", &[]);
         assert_row(&url, &is_encrypted(&proxy, "trusted", "postgres"), expected);
     }
+}
+
+#[test]
+fn a_server_whose_certificate_is_revoked_is_refused() {
+    let (server, other) = (server(), Authority::new());
+    let (authority, gone) = (&server.authority, &server.identity);
+    let directory = |list: &str| {
+        let directory = format!("{list}.d");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        std::fs::copy(list, format!("{directory}/0a1b2c3d.r0")).expect("a file can be copied");
+        directory
+    };
+    let (clear, revoking) =
+        (authority.list("clear.crl", &[], 2060), authority.list("revoking.crl", &[gone], 2060));
+    let (late, foreign) = (authority.list("late.crl", &[], 2021), other.list("foreign.crl", &[], 2060));
+    let place = |host: &str, sslmode: &str, list: &str| {
+        let port = server.cluster.address().port();
+        let root = &authority.root;
+        format!("host={host} hostaddr=127.0.0.1 port={port} sslmode={sslmode} sslrootcert={root} {list}")
+    };
+    let file = |list: &str| format!("sslcrl={list}");
+    for (host, sslmode, list, expected) in [
+        ("localhost", "verify-full", file(&clear), Ok(true)),
+        ("localhost", "verify-full", file(&revoking), Err("Revoked")),
+        ("elsewhere", "verify-full", file(&clear), Err("not valid for name")),
+        ("elsewhere", "verify-ca", file(&clear), Ok(true)),
+        ("elsewhere", "verify-ca", file(&revoking), Err("Revoked")),
+        ("localhost", "require", file(&revoking), Err("Revoked")),
+        // As with libpq: without a list that is up to date, nobody knows.
+        ("localhost", "verify-full", file(&late), Err("CRL")),
+        ("localhost", "verify-full", file(&foreign), Err("UnknownRevocationStatus")),
+        ("localhost", "verify-full", format!("sslcrldir={}", directory(&clear)), Ok(true)),
+        ("localhost", "verify-full", format!("sslcrldir={}", directory(&revoking)), Err("Revoked")),
+    ] {
+        let url = place(host, sslmode, &list);
+        let proxy = Proxy::of_url(&url, "postgres", &[]);
+        assert_row(&url, &is_encrypted(&proxy, "trusted", "postgres"), expected);
+    }
+    let list = authority.list("changing.crl", &[], 2060);
+    let proxy = Proxy::of_url(&place("localhost", "verify-full", &file(&list)), "postgres", &[]);
+    assert!(is_encrypted(&proxy, "trusted", "postgres").is_ok());
+    authority.list("changing.crl", &[gone], 2060);
+    proxy.signal("HUP");
+    let is_refused = || is_encrypted(&proxy, "trusted", "postgres").is_err();
+    assert!(crate::support::eventually(is_refused), "the list is read again");
 }
 
 #[test]

@@ -2,10 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod,
+    KeyPair, RevokedCertParams, SerialNumber,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
@@ -24,6 +28,7 @@ pub struct Identity {
     pub cert: String,
     /// Path of the key, readable by its owner and group.
     pub key: String,
+    serial: u64,
 }
 
 impl Authority {
@@ -43,9 +48,33 @@ impl Authority {
 
     /// A certificate for a subject and alternative names (host names or addresses).
     pub fn issue(&self, subject: &str, names: &[&str]) -> Identity {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let key = KeyPair::generate().expect("a key");
-        let certificate = named(subject, names).signed_by(&key, &self.issuer).expect("a certificate");
-        self.identity(subject, &certificate.pem(), &key)
+        let mut parameters = named(subject, names);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        parameters.serial_number = Some(SerialNumber::from(serial));
+        let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate");
+        Identity { serial, ..self.identity(subject, &certificate.pem(), &key) }
+    }
+
+    /// A list of this authority's certificates that are revoked, out of date from the start of a year on.
+    pub fn list(&self, name: &str, revoked: &[&Identity], year: i32) -> String {
+        let revoked = revoked.iter().map(|identity| RevokedCertParams {
+            serial_number: SerialNumber::from(identity.serial),
+            revocation_time: rcgen::date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2020, 1, 1),
+            next_update: rcgen::date_time_ymd(year, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("a list");
+        write(self.directory.path(), name, &list.pem().expect("PEM"), 0o644)
     }
 
     /// A certificate that nobody vouches for but itself; it calls itself an authority, as `openssl req -x509` does.
@@ -63,7 +92,7 @@ impl Authority {
         let name = subject.replace(' ', "_");
         let cert = write(self.directory.path(), &format!("{name}.crt"), certificate, 0o644);
         let key = write(self.directory.path(), &format!("{name}.key"), &key.serialize_pem(), 0o600);
-        Identity { cert, key }
+        Identity { cert, key, serial: 0 }
     }
 
     /// The same certificate as version 1 of X.509 has it, without extensions. Its own signature is none any more.
@@ -75,7 +104,7 @@ impl Authority {
         );
         let cert = format!("{}.v1", identity.cert);
         std::fs::write(&cert, pem).expect("a file can be written");
-        Identity { cert, key: identity.key.clone() }
+        Identity { cert, key: identity.key.clone(), serial: identity.serial }
     }
 
     /// Another file beside the certificates.
