@@ -69,6 +69,8 @@ pub(super) enum LookupError {
     Server(#[from] OwnError),
     #[error("looking up the user's secret: auth_query {0}")]
     Answer(String),
+    #[error("looking up the user's secret: {MOST} lookups have been waiting for the database for {0:?}")]
+    Busy(Duration),
 }
 
 fn hint(error: &OwnError) -> &'static str {
@@ -98,9 +100,9 @@ impl Lookup {
             return Ok(Found::Nobody);
         }
         let database = self.settings.database.as_deref().unwrap_or(database);
-        // Never closed: nobody waits in vain.
-        let _turn = self.turns.acquire().await;
         let limit = shared.config.connect_timeout;
+        let turn = tokio::time::timeout(limit, self.turns.acquire()).await;
+        let _turn = turn.map_err(|_| LookupError::Busy(limit))?;
         if let Some(own) = self.take(database)
             && let Ok(found) = self.ask(&own, user, limit).await
         {
@@ -192,7 +194,7 @@ impl LookupError {
     /// Who has to do something about it.
     pub fn blame(&self) -> &'static str {
         match self {
-            Self::Server(OwnError::Unreachable(_)) => "upstream",
+            Self::Server(OwnError::Unreachable(_)) | Self::Busy(_) => "upstream",
             Self::Server(_) | Self::Answer(_) => "settings",
         }
     }
@@ -209,6 +211,7 @@ impl LookupError {
             Self::Server(OwnError::Refused(said)) if same.contains(said.code()) => {
                 (said.code().code(), said.message().to_owned(), "")
             }
+            Self::Busy(_) => ("08001", format!("untwin: {self}"), UPSTREAM_HINT),
             _ => (
                 "28000",
                 "untwin: secrets of users cannot be looked up in the database".to_owned(),

@@ -177,10 +177,10 @@ impl Visit<'_> {
             Some(users) => {
                 let channel = channel_of(client, credentials);
                 let Parameters { user, database, .. } = &parameters;
-                let ask = async {
-                    let known = users.identify(user, database, shared, &credentials.connector).await?;
-                    auth_client::ask(client, &mut from_client, known, user, channel.as_deref()).await
-                };
+                let identify =
+                    async { Ok(users.identify(user, database, shared, &credentials.connector).await?) };
+                let known = self.unless_ending(Stage::LoggingIn, Box::pin(identify)).await?;
+                let ask = auth_client::ask(client, &mut from_client, known, user, channel.as_deref());
                 Some(self.in_time(Stage::LoggingIn, Box::pin(ask)).await?)
             }
         };

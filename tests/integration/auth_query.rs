@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::authentication::{assert_row, hops, psql, users_file};
+use crate::readme::fences;
 use crate::support::cluster::free_port;
 use crate::support::{Proxy, Wire, eventually, message};
 use crate::tls_servers::{Server, server};
@@ -66,6 +67,45 @@ fn new_users_and_new_passwords_hold_at_once() {
         run(&server, "DROP ROLE comer");
         assert!(!logs_in("two"));
     }
+}
+
+#[test]
+fn the_function_of_the_readme_lends_this_right_and_no_more() {
+    let server = server();
+    let sql = fences("sql").into_iter().find(|sql| sql.contains("SECURITY DEFINER"));
+    run(&server, &sql.expect("the README has the function"));
+    run(
+        &server,
+        "GRANT looked_up TO untwin_auth; CREATE ROLE chief SUPERUSER LOGIN PASSWORD 'secret' IN ROLE looked_up",
+    );
+    let file = fences("text").into_iter().find(|text| text.contains("\"untwin_auth\""));
+    let lines: Vec<String> = file.iter().flat_map(|text| text.lines().map(str::to_owned)).collect();
+    let file =
+        users_file(&server, lines.iter().find(|line| line.starts_with("\"untwin_auth\"")).expect("a line"));
+    let toml = fences("toml").into_iter().find(|toml| toml.contains("auth_query")).expect("its settings");
+    let set = |name: &str| {
+        let value = toml.lines().find_map(|line| line.strip_prefix(&format!("{name} = \"")));
+        value.and_then(|value| value.strip_suffix('"')).expect("a setting").to_owned()
+    };
+    let (user, query, database) = (set("auth_user"), set("auth_query"), set("auth_dbname"));
+    let asks = [
+        "--auth",
+        "terminate",
+        "--auth-user",
+        &user,
+        "--auth-query",
+        &query,
+        "--auth-dbname",
+        &database,
+        "--auth-file",
+        &file,
+    ];
+    let proxy = Proxy::of_url(&server.url(""), "postgres", &asks);
+    assert_eq!(psql(&proxy, "scram", "password=secret").as_deref(), Ok("scram"), "{}", proxy.stderr());
+    for user in ["chief", "looked_up"] {
+        assert!(psql(&proxy, user, "password=secret").is_err(), "{user}");
+    }
+    run(&server, "DROP ROLE chief; DROP SCHEMA untwin_auth CASCADE; DROP ROLE untwin_auth");
 }
 
 #[test]

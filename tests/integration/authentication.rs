@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rcgen::KeyPair;
+
+use crate::support::pki::Authority;
 use crate::support::program::{find, run};
 use crate::support::{Proxy, Wire, eventually};
 use crate::tls_servers::{Server, server};
@@ -48,6 +51,34 @@ pub fn hops(server: &Server, arguments: &[&str]) -> Vec<Hops> {
     ]
 }
 
+#[test]
+fn scram_is_bound_by_another_digest_and_an_older_tls_too() {
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).expect("a key");
+    let authority = Authority::with(key);
+    let identity = authority.issue("server", &["localhost", "127.0.0.1"]);
+    let server = Server::with(authority, identity, "ssl_max_protocol_version=TLSv1.2");
+    let file = users_file(&server, &format!("\"scram\" \"{}\"\n", stored(&server, "scram")));
+    let own = certificate(&server.identity);
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let ends = ["--auth", "terminate", "--auth-file", &file];
+    for arguments in [own.clone(), [&own[..], &ends].concat()] {
+        let proxy = Proxy::of_url(&server.url("sslmode=require"), "postgres", &arguments);
+        let hops = Hops { name: "SHA-384, TLS 1.2", proxy, sslmode: "require" };
+        assert_row(&hops, "scram", [None, None, None]);
+    }
+    // Bound to another certificate, the server says no.
+    let other = server.authority.issue("other", &["localhost"]);
+    let (other, upstream) = (certificate(&other), server.url("sslmode=require"));
+    let other: Vec<&str> = other.iter().map(String::as_str).collect();
+    let hops = Hops {
+        name: "SHA-384, TLS 1.2",
+        proxy: Proxy::of_url(&upstream, "postgres", &other),
+        sslmode: "require",
+    };
+    let refused = psql(&hops.proxy, "scram", "password=secret sslmode=require");
+    assert!(refused.is_err_and(|error| error.contains("HINT:  SCRAM channel binding cannot pass")));
+}
+
 const BINDINGS: [&str; 3] = ["disable", "prefer", "require"];
 
 /// What becomes of each setting of `channel_binding`: a part of the error, or nothing.
@@ -90,6 +121,39 @@ fn scram_passes_wherever_it_can() {
         let explains = || hops.proxy.stderr().matches("or set auth = ").count() == 2;
         assert_eq!(is_split && eventually(explains), is_split, "{}: {}", hops.name, hops.proxy.stderr());
         assert!(is_split || !hops.proxy.stderr().contains("channel_binding=disable"), "{}", hops.name);
+    }
+}
+
+#[test]
+fn scram_passes_over_unix_sockets() {
+    let server = server();
+    let other = certificate(&server.authority.issue("socket", &["localhost"]));
+    let (port, directory) = (server.cluster.address().port(), server.cluster.directory().display());
+    let socket = format!("postgres:///?host={directory}&port={port}");
+    let listening = tempfile::tempdir().expect("a temporary directory");
+    let listening = listening.path().to_str().expect("a path of ours");
+    let unencrypted = Some("channel binding required, but SSL not in use");
+    let not_offered = Some("channel binding is required, but server did not offer");
+    let both = format!("127.0.0.1:0,{listening}:6000");
+    for (name, upstream, client, row) in [
+        ("socket, TLS", server.url("sslmode=require"), Some(listening), [None, None, unencrypted]),
+        ("socket, socket", socket.clone(), Some(listening), [None, None, unencrypted]),
+        ("TLS, socket", socket, None, [None, None, not_offered]),
+    ] {
+        let arguments: Vec<&str> = other.iter().map(String::as_str).chain(["--listen", &both]).collect();
+        let proxy = Proxy::of_url(&upstream, "postgres", &arguments);
+        let sslmode = if client.is_some() { "disable" } else { "require" };
+        for (binding, expected) in BINDINGS.into_iter().zip(row) {
+            let place = client.map_or(String::new(), |directory| format!("host={directory} port=6000"));
+            let parameters = format!("password=secret sslmode={sslmode} channel_binding={binding} {place}");
+            let said = psql(&proxy, "scram", &parameters);
+            let fits = match (&said, expected) {
+                (Ok(name), None) => name == "scram",
+                (Err(error), Some(expected)) => error.contains(expected),
+                _ => false,
+            };
+            assert!(fits, "{name}, channel_binding={binding}: {said:?}");
+        }
     }
 }
 

@@ -69,7 +69,7 @@ const COMMANDS: &[(&str, How)] = &[
 ];
 
 /// The lines in fences of this language, fence by fence.
-fn fences(language: &str) -> Vec<String> {
+pub fn fences(language: &str) -> Vec<String> {
     let mut fences = Vec::new();
     let mut lines = README.lines();
     while let Some(line) = lines.next() {

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -349,7 +348,7 @@ fn files_that_cannot_be_used_are_told_at_the_start() {
     let encrypted = |name: &str, arguments: &[&str]| {
         let path = authority.file(name, "", 0o600);
         let whole = [arguments, &["-aes128", "-passout", "pass:secret", "-in", &identity.key, "-out", &path]];
-        succeed(Path::new("/usr/bin/openssl"), &whole.concat(), "");
+        succeed(&find("openssl"), &whole.concat(), "");
         path
     };
     let (pkcs8, traditional) =

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::scenario::EV;
 use crate::support::cluster::Cluster;
 use crate::support::pki::{Authority, Identity};
+use crate::support::program::{find, run};
 use crate::support::{Database, Proxy, Wire};
 
 /// Who may come in which way.
 const HBA: &str = "\
+local all scram scram-sha-256
 local all all trust
 host all postgres all trust
 hostssl all demands_tls all trust
@@ -57,9 +59,16 @@ impl Server {
         Self::showing(authority, identity)
     }
 
-    fn showing(authority: Authority, identity: Identity) -> Server {
+    /// One that shows this certificate.
+    pub fn showing(authority: Authority, identity: Identity) -> Server {
+        Self::with(authority, identity, "ssl_min_protocol_version=TLSv1.2")
+    }
+
+    /// The same, with one more of its settings.
+    pub fn with(authority: Authority, identity: Identity, setting: &str) -> Server {
         let hba = authority.file("pg_hba.conf", HBA, 0o644);
         let cluster = Cluster::start(&[
+            setting,
             "ssl=on",
             &format!("ssl_cert_file={}", identity.cert),
             &format!("ssl_key_file={}", identity.key_of_server()),
@@ -226,6 +235,60 @@ fn certificates_of_version_1_will_do() {
         let second = Proxy::of_url(&second, "postgres", &[]);
         assert_row(&format!("{parameters} twice"), &is_encrypted(&second, "trusted", "postgres"), Ok(true));
     }
+}
+
+#[test]
+fn whole_chains_are_shown_and_looked_up_in_lists() {
+    let root = Authority::new();
+    let (between, aside) = (root.vouch(), root.vouch());
+    let server = Server::showing(root.vouch(), between.issue("server", &["127.0.0.1"]));
+    let shown = between.issue("trusted", &[]);
+    let list = |name: &str, revoked: &[&Identity]| {
+        let parts = [root.list("root.crl", &[], 2060), between.list("between.crl", revoked, 2060)];
+        root.file(name, &parts.map(|part| std::fs::read_to_string(part).expect("a list")).concat(), 0o644)
+    };
+    let (clear, revoking) = (list("clear.crl", &[]), list("revoking.crl", &[&server.identity]));
+    for (list, expected) in [
+        (String::new(), Ok(true)),
+        (format!("&sslcrl={clear}"), Ok(true)),
+        (format!("&sslcrl={revoking}"), Err("Revoked")),
+        // Not for every authority of the chain.
+        (format!("&sslcrl={}", aside.list("aside.crl", &[], 2060)), Err("UnknownRevocationStatus")),
+        (format!("&sslcrl={}", root.list("only.crl", &[], 2060)), Err("UnknownRevocationStatus")),
+    ] {
+        let keys = format!("&sslcert={}&sslkey={}", shown.cert, shown.key);
+        let url = server.url(&format!("sslmode=verify-full&sslrootcert={}{list}{keys}", root.root));
+        let identity = between.issue("localhost", &["localhost"]);
+        let proxy = Proxy::of_url(
+            &url,
+            "postgres",
+            &[
+                "--client-tls-cert",
+                &identity.cert,
+                "--client-tls-key",
+                &identity.key,
+                "--client-tls-ca",
+                &root.root,
+            ],
+        );
+        let row = is_encrypted_for_psql(&proxy, &root, &shown);
+        assert_row(&url, &row, expected);
+    }
+}
+
+/// The same, asked by psql, which shows a certificate and verifies the proxy's.
+fn is_encrypted_for_psql(proxy: &Proxy, root: &Authority, shown: &Identity) -> Result<bool, String> {
+    let target = format!(
+        "host=localhost hostaddr=127.0.0.1 port={} user=trusted dbname=postgres sslmode=verify-full sslrootcert={} sslcert={} sslkey={}",
+        proxy.address.port(),
+        root.root,
+        shown.cert,
+        shown.key
+    );
+    let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let output = run(&find("psql"), &["-X", "-A", "-t", "-d", &target, "-c", sql], "");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    if output.status.success() { Ok(text(&output.stdout) == "t") } else { Err(text(&output.stderr)) }
 }
 
 #[test]

@@ -17,8 +17,10 @@ use tempfile::TempDir;
 /// An authority and the directory of its files.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate.
+    /// The certificate that those it issues lead to: its own, unless another authority vouches for it.
     pub root: String,
+    /// The certificates between, which are shown with those it issues.
+    chain: String,
     directory: TempDir,
 }
 
@@ -34,27 +36,48 @@ pub struct Identity {
 impl Authority {
     /// A new one.
     pub fn new() -> Authority {
+        Self::with(KeyPair::generate().expect("a key"))
+    }
+
+    /// A new one with this key, whose kind decides by which digest it signs.
+    pub fn with(key: KeyPair) -> Authority {
         let directory = TempDir::new().expect("a temporary directory");
         // A server that runs as another user reads its files here.
         permit(directory.path(), 0o755);
         // Two authorities of one name would be taken for each other.
         let mut parameters = named(&format!("authority of {}", directory.path().display()), &[]);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
         let certificate = parameters.self_signed(&key).expect("a certificate");
         let root = write(directory.path(), "root.crt", &certificate.pem(), 0o644);
-        Authority { issuer: Issuer::new(parameters, key), root, directory }
+        Authority { issuer: Issuer::new(parameters, key), root, chain: String::new(), directory }
+    }
+
+    /// Another authority, for which this one vouches.
+    pub fn vouch(&self) -> Authority {
+        let mut subordinate = Authority::new();
+        let mut parameters =
+            named(&format!("subordinate in {}", subordinate.directory.path().display()), &[]);
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        subordinate.chain = parameters.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        subordinate.issuer = Issuer::new(parameters, key);
+        subordinate.root.clone_from(&self.root);
+        subordinate
     }
 
     /// A certificate for a subject and alternative names (host names or addresses).
     pub fn issue(&self, subject: &str, names: &[&str]) -> Identity {
+        self.issue_for(subject, names, &KeyPair::generate().expect("a key"))
+    }
+
+    /// The same for a key of any kind.
+    fn issue_for(&self, subject: &str, names: &[&str], key: &KeyPair) -> Identity {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let key = KeyPair::generate().expect("a key");
         let mut parameters = named(subject, names);
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         parameters.serial_number = Some(SerialNumber::from(serial));
-        let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate");
-        Identity { serial, ..self.identity(subject, &certificate.pem(), &key) }
+        let certificate = parameters.signed_by(key, &self.issuer).expect("a certificate").pem();
+        Identity { serial, ..self.identity(subject, &format!("{certificate}{}", self.chain), key) }
     }
 
     /// A list of this authority's certificates that are revoked, out of date from the start of a year on.
