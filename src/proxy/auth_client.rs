@@ -26,8 +26,8 @@ pub(super) struct Proof {
 /// The longest answer that makes sense, in bytes.
 const MAX_ANSWER: usize = 4096;
 
-/// Has the client prove that it is `user`, by what is known of that user. `channel`: the data to bind to, if its connection is encrypted. What
-/// it sends beyond its proof stays in `buffer`.
+/// Has the client prove that it is `user`, by what is known of that user. `channel`: the data to bind to, if its
+/// connection is encrypted. What it sends beyond its proof stays in `buffer`.
 pub(super) async fn ask(
     client: &mut Stream,
     buffer: &mut Buffer,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Where the proxy has the users from whom it authenticates itself.
+/// Where the proxy has the users whom it authenticates itself; one of the two at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authentication {
     /// A file of users.
@@ -185,6 +185,18 @@ mod tests {
         assert_eq!(password("ann"), Some(Some("pass\"word".to_owned())));
         assert_eq!(password("b \"o\"b"), Some(None));
         assert_eq!(password("nobody"), None);
+    }
+
+    #[test]
+    fn who_looks_up_others_needs_a_password_or_none() {
+        let secret = postgres_protocol::password::scram_sha_256(b"x");
+        let file = load(&format!("\"bare\" \"{secret}\"\n\"ann\" \"pass\"\n"), 0o600).unwrap();
+        for (user, expected) in [("ann", None), ("nobody", None), ("bare", Some("write the password"))] {
+            let query = AuthQuery { user: user.to_owned(), query: String::new(), database: None };
+            let told = lookup(&query, Some(Path::new("/users")), &file).err().map(|error| error.to_string());
+            assert_eq!(told.is_some(), expected.is_some(), "{user}");
+            assert!(told.unwrap_or_default().contains(expected.unwrap_or_default()));
+        }
     }
 
     #[test]

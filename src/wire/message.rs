@@ -97,7 +97,7 @@ pub fn error_field(body: &[u8], code: u8) -> Option<&[u8]> {
 /// The body of the same ErrorResponse with a hint; `None` if it has one already, or is malformed.
 #[must_use]
 pub fn with_hint(body: &[u8], hint: &str) -> Option<Vec<u8>> {
-    let fields = body.strip_suffix(b"\0")?;
+    let fields = body.strip_suffix(b"\0").filter(|fields| fields.ends_with(b"\0"))?;
     error_field(body, b'M').filter(|_| error_field(body, b'H').is_none())?;
     Some([fields, b"H", hint.as_bytes(), b"\0\0"].concat())
 }
