@@ -4,19 +4,22 @@ use super::auth_binding::Binding;
 use super::auth_client;
 use super::auth_login::{self, Channel};
 use super::buffer::Buffer;
+use super::catalogs::Shelf;
 use super::credentials::Credentials;
 use super::entropy::System;
-use super::guests::Guest;
+use super::guests::{Admission, Guest};
 use super::handshake::{Login, LoginError};
+use super::machine::Machine;
 use super::opening::{self, Opening};
 use super::pumps::{self, Ended};
 use super::records::Records;
 use super::relay::{Downward, Link, Upward};
 use super::shutdown::GRACE;
-use super::stream::Stream;
+use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::upstream::{self, Opened};
 use super::{Shared, cancel, farewell, origin, tls_certificate};
 use crate::journal::record::Origin;
+use crate::live::routes::Remembered;
 use crate::session::Session;
 use crate::wire::startup::{self, Parameters};
 use std::net::SocketAddr;
@@ -169,6 +172,38 @@ impl Visit<'_> {
         parameters: Parameters,
         address: &str,
     ) -> Result<(), LoginError> {
+        let Entrance {
+            mut server,
+            from_client,
+            from_server,
+            shelf,
+            session,
+            records,
+            reads,
+            _admission,
+            _route,
+        } = *Box::pin(self.log_in(client, packet, parameters, address)).await?;
+        let link = Link::new(self.shared, &shelf, session, records);
+        if !reads {
+            link.do_not_read();
+        }
+        let ((client_reads, client_writes), (server_reads, server_writes)) =
+            (client.halves(), server.halves());
+        let mut up = Upward::new(&link, client_reads, server_writes, from_client);
+        let mut down = Downward::new(&link, server_reads, client_writes, from_server);
+        relay(&link, &mut up, &mut down).await;
+        Box::pin(farewell::linger(client, self.shared.linger())).await;
+        Ok(())
+    }
+
+    /// Logs the client in, and tells the session what it has to know before the client's first statement.
+    async fn log_in(
+        &self,
+        client: &mut Stream,
+        packet: &[u8],
+        parameters: Parameters,
+        address: &str,
+    ) -> Result<Box<Entrance<'_>>, LoginError> {
         let Self { shared, credentials, .. } = self;
         let mut admission = shared.guests.admit(&parameters.user, shared.config.session_limits)?;
         let mut from_client = Buffer::default();
@@ -211,8 +246,7 @@ impl Visit<'_> {
             login.authenticate(&mut state, &mut admission).await
         };
         self.in_time(Stage::LoggingIn, Box::pin(authenticated)).await?;
-        // Until the session's end: from here on the client may ask to cancel.
-        let _route = shared.routes.remember(&login.backend_key, machine.clone());
+        let route = shared.routes.remember(&login.backend_key, machine.clone());
         let prepared = async {
             // Replication is not, or not only, SQL.
             if !parameters.replication {
@@ -229,14 +263,18 @@ impl Visit<'_> {
             replication = parameters.replication,
             "session"
         );
-        let records = Records::new(self.origin(&parameters, address));
-        let link = Link::new(shared, &shelf, state, records);
-        if parameters.replication {
-            link.do_not_read();
-        }
-        relay(&link, login).await;
-        Box::pin(farewell::linger(client, shared.linger())).await;
-        Ok(())
+        let (from_client, from_server) = (login.from_client, login.from_server);
+        Ok(Box::new(Entrance {
+            server,
+            from_client,
+            from_server,
+            shelf,
+            session: state,
+            records: Records::new(self.origin(&parameters, address)),
+            reads: !parameters.replication,
+            _admission: admission,
+            _route: route,
+        }))
     }
 
     fn origin(&self, parameters: &Parameters, address: &str) -> Origin {
@@ -245,13 +283,30 @@ impl Visit<'_> {
     }
 }
 
+/// A client that has been let in, and what its session takes along. All else that the login took is released.
+struct Entrance<'a> {
+    server: Stream,
+    from_client: Buffer,
+    from_server: Buffer,
+    shelf: Arc<Shelf>,
+    session: Box<Session>,
+    records: Records,
+    /// Its statements are SQL.
+    reads: bool,
+    _admission: Admission<'a>,
+    /// Until the session's end the client may ask to cancel.
+    _route: Option<Remembered<'a, Machine>>,
+}
+
 /// Relays until the session is over, however that comes about.
-async fn relay(link: &Link<'_>, login: Login<'_>) {
-    let mut up = Upward::new(link, login.client.0, login.server.1, login.from_client);
-    let mut down = Downward::new(link, login.server.0, login.client.1, login.from_server);
-    let ended = pumps::run(&mut up, &mut down).await;
+async fn relay(
+    link: &Link<'_>,
+    up: &mut Upward<'_, ReadHalf<'_>, WriteHalf<'_>>,
+    down: &mut Downward<'_, ReadHalf<'_>, WriteHalf<'_>>,
+) {
+    let ended = pumps::run(up, down).await;
     if let Ended::ByUs = ended {
-        Box::pin(farewell::part(&mut up, &mut down)).await;
+        Box::pin(farewell::part(up, down)).await;
     }
     link.close();
     match ended {
