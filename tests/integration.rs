@@ -62,6 +62,8 @@ mod saved;
 mod scenario;
 #[path = "integration/settings.rs"]
 mod settings;
+#[path = "integration/shared_keys.rs"]
+mod shared_keys;
 #[path = "integration/sqlx_driver.rs"]
 mod sqlx_driver;
 #[path = "integration/tls_clients.rs"]

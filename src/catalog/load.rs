@@ -140,7 +140,7 @@ mod tests {
         let text = r#"{"inherits": [[1, 2, true]], "triggers": [[1, 7, 9]], "opaque_relations": [4], "calling": [5],
             "view_columns": [[6, 1, [[1, 1]]]], "rules": [[1, "3"]], "stands_on": [[6, 1]],
             "foreign_keys": [{"name": "f", "child": 1, "parent": 2, "columns": [1], "parent_columns": [1],
-                              "delete": "c", "update": "a"}]}"#;
+                              "delete": "c", "update": "a", "deferrable": false}]}"#;
         assert_eq!(parse(text, 1).unwrap().tables().count(), 0);
     }
 }

@@ -81,7 +81,7 @@ keyed AS MATERIALIZED (SELECT DISTINCT x.indrelid AS oid FROM key_index x),
 
 -- Foreign keys. The rows that Postgres keeps for each partition of the referenced table say nothing new.
 foreign_key AS MATERIALIZED (
-    SELECT c.conname, c.conrelid, c.confrelid, c.conkey, c.confkey, c.confdeltype, c.confupdtype
+    SELECT c.conname, c.conrelid, c.confrelid, c.conkey, c.confkey, c.confdeltype, c.confupdtype, c.condeferrable
       FROM pg_catalog.pg_constraint c
       LEFT JOIN pg_catalog.pg_constraint up ON up.oid OPERATOR(pg_catalog.=) c.conparentid
      WHERE c.contype OPERATOR(pg_catalog.=) 'f'
@@ -393,7 +393,8 @@ document AS MATERIALIZED (
                                 'name', f.conname, 'child', f.conrelid::pg_catalog.int8,
                                 'parent', f.confrelid::pg_catalog.int8,
                                 'columns', f.conkey, 'parent_columns', f.confkey,
-                                'delete', f.confdeltype, 'update', f.confupdtype))
+                                'delete', f.confdeltype, 'update', f.confupdtype,
+                                'deferrable', f.condeferrable))
                            FROM foreign_key f),
         'triggers', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                             t.tgrelid::pg_catalog.int8, t.tgtype, t.tgfoid::pg_catalog.int8))

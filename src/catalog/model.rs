@@ -245,4 +245,6 @@ pub struct ForeignKey {
     pub parent: TableId,
     /// Positions in the parent's `Table::columns`, pairwise with `columns`.
     pub parent_columns: Vec<usize>,
+    /// It may be checked later than at once: a child may come before its parent.
+    pub deferrable: bool,
 }

@@ -106,6 +106,7 @@ pub(super) struct ForeignKey {
     pub delete: char,
     /// confupdtype
     pub update: char,
+    pub deferrable: bool,
 }
 
 /// Reads the text of the answer: JSON, or its UTF-8 in hexadecimal if a name is not ASCII.

@@ -205,6 +205,7 @@ impl<'a> Tables<'a> {
                 columns: positions(self.numbered(table), &key.columns)?,
                 parent: TableId(key.parent),
                 parent_columns: positions(self.numbered(key.parent), &key.parent_columns)?,
+                deferrable: key.deferrable,
             })
         };
         keys.iter().filter_map(resolve).collect()

@@ -1,16 +1,18 @@
 //! First or twin, and what becomes of a twin: one row at a time. Knows no text and no message.
 
 use super::fresh::{self, Entropy};
-use super::plan::{KeyPlan, Part, Plan, ReferencePlan};
+use super::plan::{KeyPlan, Part, Plan};
 use super::policy::{Ambiguous, IdenticalRows, Mode, NameBased, Policy};
-use super::references::{References, Rekeyed, Row, Whose};
+use super::references::{References, Rekeyed, Row};
 use super::rows::{Place, Slot};
 use super::value::Value;
 use super::window::{Claim, RowHash, Window};
 use crate::catalog::model::{DefaultKind, IndexId};
 use crate::key;
 use smallvec::SmallVec;
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+pub use super::row_hash::row_hash;
 
 /// The constraint that a decision is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub enum Action {
     Forwarded(&'static str),
     /// A reference that was given the fresh key of the row it belongs to.
     Followed,
-    /// A reference that could mean either of two rows: the statement is to be refused. The other row.
+    /// A reference that could mean either of two rows, or the later of two rows that an earlier reference could
+    /// mean: the statement is to be refused. The other row.
     Ambiguous(Row),
 }
 
@@ -71,21 +74,18 @@ pub struct Circumstances<'a> {
     pub suspended: Option<&'static str>,
     /// Only references matter: the statement says itself what a conflict means.
     pub ignores_keys: bool,
+    /// The statement inserts into several tables, a child perhaps before its parent.
+    pub several: bool,
+    /// All that the statement says: its text, and its parameters.
+    pub sources: [&'a [u8]; 2],
 }
 
 /// Reused memory.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    tuple: Vec<u8>,
+    pub(super) tuple: Vec<u8>,
     claims: SmallVec<[(IndexId, u128); 2]>,
     fresh: SmallVec<[Replaced; 1]>,
-}
-
-/// The tuple of another row that a row names, and the UUID in it.
-#[derive(Clone, Copy)]
-struct Named {
-    key: u128,
-    uuid: u128,
 }
 
 #[derive(Debug)]
@@ -96,11 +96,26 @@ struct Replaced {
     spelling: SmallVec<[u8; 64]>,
 }
 
+/// A row whose key an earlier one holds.
+#[derive(Clone, Copy)]
+struct Clash<'s> {
+    key: &'s KeyPlan,
+    slots: &'s [Slot<'s>],
+    /// The UUID and the tuple as sent.
+    old: u128,
+    tuple: u128,
+    row: u32,
+    hash: RowHash,
+    first: Claim,
+}
+
 /// Decides rows of one statement against the window.
 pub struct Judge<'a> {
     pub at: Circumstances<'a>,
     /// What has been executed, where that is not in `own`.
     pub window: Option<&'a Window>,
+    /// Rows that references may mean, and that are compared with no key.
+    pub beside: [Option<&'a Window>; 2],
     /// What this statement claims (and nobody has executed yet).
     pub own: &'a mut Window,
     /// Shared keys of the transaction, and what this statement adds.
@@ -119,25 +134,20 @@ impl Judge<'_> {
         self.scratch.claims.clear();
         self.scratch.fresh.clear();
         let plan = self.at.plan;
-        for reference in &plan.references {
-            self.refer(reference, row, slots, twins);
-        }
+        self.refer(row, slots, twins);
         for key in if self.at.ignores_keys { &[] } else { plan.keys.as_slice() } {
             let Some(old) = self.rekeyed_value(key, slots) else { continue };
             let Some(tuple) = self.tuple(key, slots, old) else { continue };
-            let first = self.find(key.index, tuple).copied();
-            let Some(first) = first else {
+            let Some(first) = self.find(key.index, tuple).copied() else {
                 self.scratch.claims.push((key.index, tuple));
                 continue;
             };
-            let twin = self.twin(key, slots, old, row, hash, first);
+            let clash = Clash { key, slots, old, tuple, row, hash, first };
+            let twin = self.twin(clash);
             if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
+                self.share(clash, new);
                 let fresh_tuple = self.replace(key, slots, new);
                 self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
-                let row = (self.at.statement, row);
-                let (index, table, first) = (key.index, &plan.table, twin.first);
-                self.own_references
-                    .rekeyed(self.references, Rekeyed { index, tuple, table, old, new, first, row });
             }
             twins.push(twin);
         }
@@ -146,92 +156,43 @@ impl Judge<'_> {
         }
     }
 
-    fn find(&self, index: IndexId, key: u128) -> Option<&Claim> {
+    pub(super) fn find(&self, index: IndexId, key: u128) -> Option<&Claim> {
         self.window.and_then(|window| window.find(index, key)).or_else(|| self.own.find(index, key))
     }
 
-    /// A value of the row names the key of another row: sees to it that it names the right one.
-    fn refer(&mut self, reference: &ReferencePlan, row: u32, slots: &[Slot], twins: &mut Vec<Twin>) {
-        let executed = self.window.is_none_or(Window::is_empty);
-        if executed && self.own.is_empty() && !self.references.has_shared() {
-            return;
-        }
-        let Some(tuple) = self.reference_tuple(reference, slots) else { return };
-        let whose = self.references.whose(self.own_references, reference.index, tuple.key);
-        if whose.is_none() && self.find(reference.index, tuple.key).is_none()
-            || self.is_self(reference, tuple.uuid, slots)
-        {
-            return;
-        }
-        let statement = self.at.statement;
-        let Some(whose) = whose else {
-            return self.own_references.child(self.references, reference.index, tuple.key, statement);
-        };
-        let mut twin = Twin {
-            rule: Rule::Foreign(reference.foreign),
-            input: reference.rekey,
-            old: tuple.uuid,
-            new: None,
-            action: Action::Followed,
-            row,
-            first: (0, 0),
-            identical: false,
-            follows: SmallVec::new(),
-        };
-        let writable = slots.get(reference.rekey).is_some_and(|slot| !matches!(slot.place, Place::Fixed(_)));
-        match whose {
-            Whose::Last { value, row } if writable => {
-                (twin.new, twin.first) = (Some(value), row);
-                self.push_replaced(reference.rekey, slots, value);
-                self.own_references.child(self.references, reference.index, tuple.key, statement);
-            }
-            Whose::Last { row, .. } => (twin.action, twin.first) = (self.ambiguous(row), row),
-            Whose::Ambiguous { first, last } => (twin.action, twin.first) = (self.ambiguous(last), first),
-        }
-        twins.push(twin);
-    }
-
-    fn ambiguous(&self, other: Row) -> Action {
-        match self.at.policy.ambiguous {
-            Ambiguous::Fail => Action::Ambiguous(other),
-            Ambiguous::Keep => Action::Forwarded("ambiguous reference kept"),
-        }
-    }
-
-    /// The row refers to itself, and follows its own key.
-    fn is_self(&self, reference: &ReferencePlan, uuid: u128, slots: &[Slot]) -> bool {
+    /// From now on several rows were sent with the key: under this index, and under the others of the table whose
+    /// tuple, as sent, an earlier row holds.
+    fn share(&mut self, clash: Clash<'_>, new: u128) {
+        let Clash { key, slots, old, row, .. } = clash;
         let plan = self.at.plan;
-        reference.parent.id == plan.table.id
-            && plan
-                .keys
-                .iter()
-                .any(|key| key.index == reference.index && self.rekeyed_value(key, slots) == Some(uuid))
+        let row = (self.at.statement, row);
+        for other in &plan.keys {
+            let tuple = match other.index == key.index {
+                true => Some(clash.tuple),
+                false => self.rekeyed_value(other, slots).and_then(|uuid| self.tuple(other, slots, uuid)),
+            };
+            let Some(tuple) = tuple else { continue };
+            let Some(first) = self.find(other.index, tuple).map(|claim| (claim.statement, claim.row)) else {
+                continue;
+            };
+            let (index, form, table) = (other.index, self.form(other, slots), &plan.table);
+            let event = Rekeyed { index, tuple, form, table, old, new, first, row };
+            self.own_references.rekeyed(self.references, event);
+        }
     }
 
-    /// The tuple of the parent that the row names.
-    fn reference_tuple(&mut self, reference: &ReferencePlan, slots: &[Slot]) -> Option<Named> {
-        let key = reference.parent.keys.get(reference.key)?;
-        let kind = reference.parent.columns.get(key.rekey)?.kind;
-        let uuid = slots.get(reference.rekey)?.value.uuid(kind)?;
-        if reference.plain {
-            return Some(Named { key: uuid, uuid });
-        }
-        let mut bytes = std::mem::take(&mut self.scratch.tuple);
-        bytes.clear();
-        let known = key.columns.iter().zip(&reference.inputs).all(|(&column, &input)| {
-            bytes.push(b'v');
-            match (reference.parent.columns.get(column), slots.get(input)) {
-                (Some(column), Some(slot)) => slot.value.encode(column.kind, &mut bytes),
-                _ => false,
-            }
-        });
-        let tuple = xxh3_128_with_seed(&bytes, self.seed);
-        self.scratch.tuple = bytes;
-        known.then_some(Named { key: tuple, uuid })
+    /// How the tuple of a row is spelled.
+    fn form(&self, key: &KeyPlan, slots: &[Slot<'_>]) -> Option<u64> {
+        let plan = self.at.plan;
+        key.parts.iter().try_fold(0, |form, part| {
+            let Part::Input(input) = *part else { return None };
+            let column = plan.table.columns.get(*plan.inputs.get(input)?)?;
+            Some(joined(form, slots.get(input)?.value.form(column)?))
+        })
     }
 
     /// The UUID in the column that is rekeyed: as sent, or as an earlier key of the same row has replaced it.
-    fn rekeyed_value(&self, key: &KeyPlan, slots: &[Slot]) -> Option<u128> {
+    pub(super) fn rekeyed_value(&self, key: &KeyPlan, slots: &[Slot]) -> Option<u128> {
         if let Some(replaced) = self.replaced(key.rekey, slots) {
             return Some(replaced.new);
         }
@@ -239,16 +200,8 @@ impl Judge<'_> {
         slots.get(key.rekey)?.value.uuid(self.at.plan.table.columns.get(column)?.kind)
     }
 
-    fn twin(
-        &mut self,
-        key: &KeyPlan,
-        slots: &[Slot],
-        old: u128,
-        row: u32,
-        hash: RowHash,
-        first: Claim,
-    ) -> Twin {
-        let identical = first.row_hash.all == hash.all;
+    fn twin(&mut self, clash: Clash<'_>) -> Twin {
+        let Clash { key, slots, old, row, hash, first, .. } = clash;
         let mut twin = Twin {
             rule: Rule::Key(key.key),
             input: key.rekey,
@@ -257,11 +210,15 @@ impl Judge<'_> {
             action: Action::Observed,
             row,
             first: (first.statement, first.row),
-            identical,
+            identical: first.row_hash.all == hash.all,
             follows: self.self_references(key, slots, old),
         };
-        if let Some(reason) = self.reason_to_forward(key, slots, old, hash, first) {
+        if let Some(reason) = self.reason_to_forward(clash) {
             twin.action = Action::Forwarded(reason);
+            return twin;
+        }
+        if self.is_ambiguous(clash) {
+            twin.action = Action::Ambiguous((self.at.statement, row));
             return twin;
         }
         twin.new = self.fresh_key(key, slots, old);
@@ -271,6 +228,14 @@ impl Judge<'_> {
             (Some(_), _) => Action::Rekeyed,
         };
         twin
+    }
+
+    /// A child that came before both rows might mean either: once the row has a key of its own, it would mean the
+    /// first without anybody knowing.
+    fn is_ambiguous(&self, clash: Clash<'_>) -> bool {
+        self.at.policy.ambiguous == Ambiguous::Fail
+            && self.at.mode != Mode::Observe
+            && self.references.came_early(self.own_references, clash.key.index, clash.tuple)
     }
 
     /// Values of the row that name its own key by a foreign key of the table to itself.
@@ -286,14 +251,8 @@ impl Judge<'_> {
             .collect()
     }
 
-    fn reason_to_forward(
-        &self,
-        key: &KeyPlan,
-        slots: &[Slot],
-        old: u128,
-        hash: RowHash,
-        first: Claim,
-    ) -> Option<&'static str> {
+    fn reason_to_forward(&self, clash: Clash<'_>) -> Option<&'static str> {
+        let Clash { key, slots, old, hash, first, .. } = clash;
         let at = &self.at;
         if first.statement < at.statement && at.guard.is_some_and(|mark| first.statement <= mark) {
             return Some("guarded insert");
@@ -357,7 +316,7 @@ impl Judge<'_> {
         self.scratch.fresh.iter().rev().find(|replaced| same(replaced.input))
     }
 
-    fn push_replaced(&mut self, input: usize, slots: &[Slot], new: u128) {
+    pub(super) fn push_replaced(&mut self, input: usize, slots: &[Slot], new: u128) {
         let mut spelling = SmallVec::new();
         if let Some(Value::Text(bytes)) = slots.get(input).map(|slot| slot.value) {
             spelling.extend_from_slice(bytes);
@@ -416,27 +375,7 @@ impl Judge<'_> {
     }
 }
 
-/// Hashes a row column by column, so that the order of a column list does not matter.
-#[must_use]
-pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, row: Row, slots: &[Slot]) -> RowHash {
-    let mut hash = RowHash::default();
-    for (at, slot) in slots.iter().enumerate() {
-        let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default())
-        else {
-            continue;
-        };
-        let (bytes, mut form) = slot.value.content();
-        if slot.is_unknown() {
-            // Equal to no other.
-            form = u64::from(row.0) << 32 | u64::from(row.1);
-        }
-        let part =
-            xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32)
-                as u32;
-        hash.all = hash.all.wrapping_add(part);
-        if !volatile {
-            hash.steady = hash.steady.wrapping_add(part);
-        }
-    }
-    hash
+/// Forms of the columns of a tuple as one number.
+pub(super) fn joined(form: u64, column: u32) -> u64 {
+    form.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(column))
 }

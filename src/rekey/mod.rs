@@ -2,12 +2,15 @@
 //! plans, never bytes of a message.
 
 pub mod choice;
+mod escapes;
 pub mod fresh;
 pub mod judge;
 pub mod plan;
 pub mod policy;
 pub mod protection;
+mod refer;
 pub mod references;
+mod row_hash;
 pub mod rows;
 pub mod table_name;
 pub mod value;

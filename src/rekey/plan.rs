@@ -16,7 +16,7 @@ pub struct Plan {
     pub references: Vec<ReferencePlan>,
 }
 
-/// One foreign key whose whole tuple the statement supplies.
+/// One foreign key, and a key of its parent that it names: all of it, or with further columns.
 #[derive(Clone, Debug)]
 pub struct ReferencePlan {
     /// Position in `Table::foreign_keys`.
@@ -25,12 +25,17 @@ pub struct ReferencePlan {
     /// Position in the parent's `Table::keys`.
     pub key: usize,
     pub index: IndexId,
-    /// For each column of the parent's key, in index order, the value that names it.
-    pub inputs: SmallVec<[usize; 2]>,
+    /// For each column of the parent's key, in index order, the value that names it; `None` if it is left to a
+    /// default.
+    pub inputs: SmallVec<[Option<usize>; 2]>,
+    /// Every value of the foreign key: if one is NULL, the row refers to nothing.
+    pub columns: SmallVec<[usize; 2]>,
     /// The value that names the parent's rekeyed column.
     pub rekey: usize,
     /// The tuple is one `uuid` column.
     pub plain: bool,
+    /// The row may come before its parent: the constraint is deferrable, or both are rows of one statement.
+    pub may_come_first: bool,
 }
 
 /// One unique index whose whole tuple the statement supplies.
@@ -87,7 +92,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The keys that this foreign key names: those over just its columns.
+    /// The keys that this foreign key names: those over its columns, or some of them.
     fn reference<'p>(
         &self,
         foreign: usize,
@@ -95,29 +100,34 @@ impl Plan {
     ) -> Vec<ReferencePlan> {
         let Some(link) = self.table.foreign_keys.get(foreign) else { return Vec::new() };
         let Some((link, parent)) = named_table(link.clone(), parents) else { return Vec::new() };
-        let named = |column: &usize| {
+        let omitted = link.columns.iter().filter(|&&column| self.input(column).is_none());
+        if omitted.clone().any(|&column| self.default(column) == Some(DefaultKind::Null)) {
+            return Vec::new();
+        }
+        let child = |column: &usize| {
             let at = link.parent_columns.iter().position(|candidate| candidate == column)?;
-            self.input(*link.columns.get(at)?)
+            link.columns.get(at).copied()
         };
         let plan = |(key, unique): (usize, &UniqueKey)| {
-            if unique.columns.len() != link.parent_columns.len() {
-                return None;
-            }
-            let inputs = unique.columns.iter().map(named).collect::<Option<SmallVec<_>>>()?;
+            let named = unique.columns.iter().map(child).collect::<Option<SmallVec<[usize; 2]>>>()?;
             let kind = parent.columns.get(unique.rekey)?.kind;
-            let plain = unique.columns.len() == 1 && kind == ColumnKind::Uuid;
-            let rekey = named(&unique.rekey)?;
             Some(ReferencePlan {
                 foreign,
                 parent: Arc::clone(parent),
                 key,
                 index: unique.index,
-                inputs,
-                rekey,
-                plain,
+                inputs: named.iter().map(|&column| self.input(column)).collect(),
+                columns: link.columns.iter().filter_map(|&column| self.input(column)).collect(),
+                rekey: self.input(child(&unique.rekey)?)?,
+                plain: unique.columns.len() == 1 && kind == ColumnKind::Uuid,
+                may_come_first: link.deferrable || parent.id == self.table.id,
             })
         };
         parent.keys.iter().enumerate().filter_map(plan).collect()
+    }
+
+    fn default(&self, column: usize) -> Option<DefaultKind> {
+        Some(self.table.columns.get(column)?.default)
     }
 
     fn key(&self, at: usize, identity_ignored: bool) -> Option<KeyPlan> {
@@ -180,6 +190,7 @@ fn named_table<'p>(
             parent: next.parent,
             parent_columns: next.parent_columns.clone(),
             constraint: link.constraint,
+            deferrable: link.deferrable || next.deferrable,
         };
     }
     None

@@ -1,6 +1,6 @@
 //! One value of a row, as far as equality of keys goes. Knows how values are compared, not where they stand.
 
-use crate::catalog::model::ColumnKind;
+use crate::catalog::model::{Column, ColumnKind};
 use crate::key;
 use crate::sql::insert::Cast;
 
@@ -164,6 +164,21 @@ impl<'a> Value<'a> {
         true
     }
 
+    /// How the value is spelled: two of one form are equal only if they are encoded alike. `None`: equal values
+    /// may be spelled in several ways.
+    pub(super) fn form(&self, column: &Column) -> Option<u32> {
+        if column.kind != ColumnKind::Other {
+            return Some(0);
+        }
+        let integer = || matches!(&*column.type_name, "smallint" | "integer" | "bigint");
+        match *self {
+            Self::Text(bytes) if integer() && is_plain_integer(bytes) => Some(0),
+            Self::Typed { bytes, oid } if integer() && is_plain_integer(bytes) => Some(oid),
+            Self::Binary { oid, .. } => Some(oid | 1 << 31),
+            _ => None,
+        }
+    }
+
     /// The bytes that tell rows apart.
     pub(super) fn content(&self) -> (&'a [u8], u64) {
         match *self {
@@ -180,6 +195,15 @@ fn sized(out: &mut Vec<u8>, form: u32, bytes: &[u8]) {
     out.extend_from_slice(&form.to_be_bytes());
     out.extend_from_slice(&bytes.len().to_be_bytes());
     out.extend_from_slice(bytes);
+}
+
+/// Digits as an integer is printed.
+fn is_plain_integer(text: &[u8]) -> bool {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        b"0" => text.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
@@ -250,5 +274,33 @@ mod tests {
         assert_eq!(encoded(typed(701), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_ne!(encoded(typed(700), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_eq!(encoded(Value::Unknown(b"1"), ColumnKind::Other), None);
+    }
+
+    #[test]
+    fn only_what_is_spelled_in_one_way_has_a_form() {
+        let column = |type_name: &str| Column {
+            name: "c".into(),
+            kind: ColumnKind::Other,
+            default: crate::catalog::model::DefaultKind::Null,
+            generated: false,
+            identity: false,
+            type_name: type_name.into(),
+        };
+        for (text, type_name, form) in [
+            ("1", "integer", Some(0)),
+            ("-10", "bigint", Some(0)),
+            ("0", "smallint", Some(0)),
+            ("01", "integer", None),
+            ("-0", "integer", None),
+            (" 1", "integer", None),
+            ("", "integer", None),
+            ("1", "numeric", None),
+            ("2024-01-01", "date", None),
+        ] {
+            assert_eq!(Value::Text(text.as_bytes()).form(&column(type_name)), form, "{text} {type_name}");
+        }
+        let binary = Value::Binary { bytes: &[0, 0, 0, 1], oid: 23 };
+        assert_ne!(binary.form(&column("integer")), Value::Text(b"1").form(&column("integer")));
+        assert_eq!(Value::Null.form(&column("integer")), None);
     }
 }

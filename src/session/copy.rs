@@ -1,6 +1,6 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
-use super::inspect::{Asking, Base, Own, Planned, Resolved, RowsSeen};
+use super::inspect::{Asking, Base, Own, OwnMut, Planned, Resolved, RowsSeen};
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
 use super::{Fact, Outcome, Session};
@@ -189,8 +189,8 @@ impl Session {
             carrier: copy.carrier,
             statement: copy.statement,
             guard: copy.guard,
-            base: Base { window: None, references: &references },
-            own: &mut own,
+            base: Base { window: None, beside: [None, None], references: &references },
+            own: OwnMut { window: &mut own.window, references: &mut own.references },
             outcome,
         };
         let result = read(&mut copy.reader, &mut rows);
@@ -255,7 +255,7 @@ struct CopyRows<'a> {
     guard: Option<u32>,
     suspended: Option<&'static str>,
     base: Base<'a>,
-    own: &'a mut Own,
+    own: OwnMut<'a>,
     outcome: &'a mut CopyOutcome,
 }
 
@@ -277,14 +277,16 @@ impl CopyRows<'_> {
             guard: self.guard,
             suspended: self.suspended,
             ignores_keys: false,
+            several: false,
         };
+        let own = OwnMut { window: &mut *self.own.window, references: &mut *self.own.references };
         let mut whole = Outcome::default();
         RowsSeen {
             session: self.session,
             planned: self.planned,
             asking,
             base: self.base,
-            own: self.own,
+            own,
             outcome: &mut whole,
             returns: false,
             carrier: Some(self.carrier),

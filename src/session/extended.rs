@@ -292,6 +292,7 @@ impl Session {
             guard: self.transaction.guard(),
             suspended: self.suspended(),
             ignores_keys: false,
+            several: false,
         };
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         outcome.note = outcome.note.or(self.account());

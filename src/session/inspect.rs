@@ -41,6 +41,8 @@ pub(super) struct Asking<'a> {
     pub suspended: Option<&'static str>,
     /// Only references matter.
     pub ignores_keys: bool,
+    /// The statement has several INSERTs.
+    pub several: bool,
 }
 
 const ON_CONFLICT: &str = "ON CONFLICT";
@@ -110,6 +112,7 @@ impl Session {
             guard: self.transaction.guard(),
             suspended: self.suspended(),
             ignores_keys: false,
+            several: false,
         };
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let inserts = statement.inserts().unwrap_or_default();
@@ -135,8 +138,9 @@ impl Session {
         let mut references = std::mem::take(&mut self.references);
         let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
         let mut expressions = false;
+        let asking = Asking { several: inserts.len() > 1, ..asking };
         for insert in inserts {
-            let base = Base { window: None, references: &references };
+            let base = Base { window: None, beside: [None, None], references: &references };
             let planned = self.planned(insert, asking.supply.text, asking.supply.options);
             expressions |= self.inspect_insert(insert, &planned, asking, base, &mut own, outcome);
             references.take_over(&mut own.references);
@@ -170,34 +174,40 @@ impl Session {
                 return true;
             }
         };
-        let mut discarded;
         if let Some(reason) = self.is_past_limit(base.references.has_shared()) {
             self.around.counters.uninspected_total.increment(reason);
             return true;
         }
-        let (mut asking, mut base, mut own) = (asking, base, own);
         let executed = base.window.is_none_or(Window::is_empty);
         let nothing_live = executed && own.window.is_empty() && base.references.is_empty();
-        if planned.plan.keys.is_empty() && nothing_live {
+        let plan = &planned.plan;
+        let may_come_first = asking.several || plan.references.iter().any(|reference| reference.may_come_first);
+        if plan.keys.is_empty() && nothing_live && !may_come_first {
             // The table only refers to others, and there is nothing to refer to.
             return true;
         }
+        let (mut asking, mut base) = (asking, base);
+        let Own { window, references } = own;
+        let mut own_window = window;
+        let mut discarded;
         if let Some(conflict) = &insert.conflict {
             // The statement says itself what a conflict means, and its rows are not remembered. Only that one
             // row is proposed twice for an update is told: Postgres refuses that with 21000.
             self.around.counters.uninspected_total.increment(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
             asking.ignores_keys = *conflict == Conflict::Nothing;
-            discarded = Own::default();
-            (base.window, own) = (None, &mut discarded);
+            discarded = Window::default();
+            (base.window, base.beside) = (None, [base.window, Some(own_window)]);
+            own_window = &mut discarded;
         }
         let carrier = carrier(&insert.source);
         let mark = asking.statement.saturating_sub(1);
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
         let returns = insert.returning.is_some();
+        let own = OwnMut { window: own_window, references };
         let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
-        let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
+        let result = rows::for_each(insert, plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
         });
@@ -205,8 +215,8 @@ impl Session {
             Ok(_) => self.around.counters.inspected_statements_total.increment(),
             Err(rows::Unreadable(reason)) => {
                 self.around.counters.uninspected_total.increment(reason);
-                own.window.roll_back_to(mark);
-                own.references.clear();
+                own_window.roll_back_to(mark);
+                references.clear();
                 outcome.refusal = None;
                 outcome.edits.truncate(edits);
                 outcome.facts.truncate(facts);
@@ -287,11 +297,12 @@ impl Session {
         }
         let statement = self.transaction.statement().saturating_add(1);
         let suspended = self.suspended().or(suspended);
-        let asking =
-            Asking { supply, statement, guard: self.transaction.guard(), suspended, ignores_keys: false };
-        let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
-        let base = Base { window: Some(&window), references: &references };
         let inserts = prepared.statement.inserts().unwrap_or_default();
+        let guard = self.transaction.guard();
+        let several = inserts.len() > 1;
+        let asking = Asking { supply, statement, guard, suspended, ignores_keys: false, several };
+        let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
+        let base = Base { window: Some(&window), beside: [None, None], references: &references };
         let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
         });
@@ -309,7 +320,7 @@ pub(super) struct RowsSeen<'a> {
     pub planned: &'a Planned,
     pub asking: Asking<'a>,
     pub base: Base<'a>,
-    pub own: &'a mut Own,
+    pub own: OwnMut<'a>,
     pub outcome: &'a mut Outcome,
     /// The statement returns rows.
     pub returns: bool,
@@ -327,6 +338,8 @@ impl RowsSeen<'_> {
             policy,
             mode: session.mode(policy.mode),
             ignores_keys: self.asking.ignores_keys,
+            several: self.asking.several,
+            sources: [self.asking.supply.text, self.asking.supply.bound.map_or(b"", |bound| bound.body)],
             statement: self.asking.statement,
             guard: self.asking.guard,
             suspended: self.asking.suspended,
@@ -336,9 +349,10 @@ impl RowsSeen<'_> {
         let mut judge = Judge {
             at,
             window: self.base.window,
-            own: &mut self.own.window,
+            beside: self.base.beside,
+            own: self.own.window,
             references: self.base.references,
-            own_references: &mut self.own.references,
+            own_references: self.own.references,
             entropy: &mut *session.entropy,
             scratch: &mut session.scratch,
             seed: session.around.seed,
@@ -369,12 +383,19 @@ impl RowsSeen<'_> {
         rewritten && self.returns && self.planned.policy.returning == Returning::Sent
     }
 
+    /// Why the row is refused: `other` and the twin's `first` are the rows that something may mean.
     fn refusal(&self, twin: &judge::Twin, other: Row) -> Option<Refusal> {
-        let Rule::Foreign(foreign) = twin.rule else { return None };
-        let constraint = &self.planned.plan.table.foreign_keys.get(foreign)?.constraint;
-        let reference = self.planned.plan.references.iter().find(|reference| reference.foreign == foreign)?;
-        let what = format!("a reference from {}", self.planned.plan.table.display);
-        Some(Refusal::new(twin.old, &what, &reference.parent, constraint, twin.first, other))
+        let table = &self.planned.plan.table;
+        let rows = [twin.first, other];
+        match twin.rule {
+            Rule::Key(_) => Some(Refusal::of_early_child(twin.old, table, rows)),
+            Rule::Foreign(foreign) => {
+                let constraint = &table.foreign_keys.get(foreign)?.constraint;
+                let references = &self.planned.plan.references;
+                let reference = references.iter().find(|reference| reference.foreign == foreign)?;
+                Some(Refusal::of_reference(twin.old, table, constraint, &reference.parent, rows))
+            }
+        }
     }
 
     fn record(&mut self, twin: &judge::Twin, slots: &[Slot<'_>]) {
@@ -414,6 +435,8 @@ impl RowsSeen<'_> {
 pub(super) struct Base<'a> {
     /// Absent where the rows claim their keys in it at once.
     pub window: Option<&'a Window>,
+    /// What references are compared with besides.
+    pub beside: [Option<&'a Window>; 2],
     pub references: &'a References,
 }
 
@@ -422,6 +445,12 @@ pub(super) struct Base<'a> {
 pub(super) struct Own {
     pub window: Window,
     pub references: References,
+}
+
+/// Where a statement notes what it claims.
+pub(super) struct OwnMut<'a> {
+    pub window: &'a mut Window,
+    pub references: &'a mut References,
 }
 
 impl Own {

@@ -10,40 +10,55 @@ use crate::rekey::references::{Row, Shared};
 pub struct Refusal {
     message: String,
     detail: String,
+    hint: String,
+    schema: String,
     table: String,
     constraint: String,
 }
 
-const HINT: &str = "Send each parent followed by its own children, or give every row a key of its own. The setting \
-                    ambiguous = \"keep\" for the table lets such references name the first row.";
-
 impl Refusal {
-    /// A reference, or a statement, names a key that two rows were sent with.
+    /// A row of `child` refers to a key that two rows of `parent` were sent with.
     #[must_use]
-    pub fn new(old: u128, what: &str, parent: &Table, constraint: &str, first: Row, last: Row) -> Self {
-        let mut spelled = *b"00000000-0000-0000-0000-000000000000";
-        key::overwrite(&mut spelled, old);
-        let spelled = String::from_utf8_lossy(&spelled);
-        Self {
-            message: format!(
-                "untwin: ambiguous key {spelled}: {what} may mean either of two rows of {}",
-                parent.display
-            ),
-            detail: format!(
-                "This transaction sent the key for row {} of statement {} and again for row {} of statement {}, \
-                 which was given a key of its own.",
-                first.1, first.0, last.1, last.0
-            ),
-            table: parent.name.clone(),
-            constraint: constraint.to_owned(),
-        }
+    pub fn of_reference(old: u128, child: &Table, constraint: &str, parent: &Table, rows: [Row; 2]) -> Self {
+        let what = format!("a reference from {}", child.display);
+        Self { constraint: constraint.to_owned(), ..Self::new(old, &what, parent, child, rows) }
     }
 
-    /// A statement that changes data names the key.
+    /// A row was sent with the key of another, and a row that refers to the key came before both.
+    #[must_use]
+    pub fn of_early_child(old: u128, parent: &Table, rows: [Row; 2]) -> Self {
+        Self::new(old, "a reference that came before both", parent, parent, rows)
+    }
+
+    /// A statement that may change data names a key that two rows were sent with.
     #[must_use]
     pub fn of_statement(shared: &Shared) -> Option<Self> {
         let (first, last) = shared.rows()?;
-        Some(Self::new(shared.old, "a statement that names it", &shared.table, "", first, last))
+        let table = &shared.table;
+        Some(Self::new(shared.old, "a statement that names it", table, table, [first, last]))
+    }
+
+    /// `setting` is the table whose setting decides.
+    fn new(old: u128, what: &str, parent: &Table, setting: &Table, [first, last]: [Row; 2]) -> Self {
+        let mut spelled = *b"00000000-0000-0000-0000-000000000000";
+        key::overwrite(&mut spelled, old);
+        let spelled = String::from_utf8_lossy(&spelled);
+        let of = &parent.display;
+        Self {
+            message: format!("untwin: ambiguous key {spelled}: {what} may mean either of two rows of {of}"),
+            detail: format!(
+                "This transaction sent the key for row {} of statement {} and again for row {} of statement {}.",
+                first.1, first.0, last.1, last.0
+            ),
+            hint: format!(
+                "Send each parent followed by its own children, or give every row a key of its own. The setting \
+                 ambiguous = \"keep\" for {} lets the key mean the first row.",
+                setting.display
+            ),
+            schema: parent.schema.clone(),
+            table: parent.name.clone(),
+            constraint: String::new(),
+        }
     }
 
     /// An SQL statement that raises the error, with the SQLSTATE that the transaction would have died of.
@@ -52,10 +67,12 @@ impl Refusal {
         // The body is a quoted literal that holds quoted literals.
         let inner = |text: &str| text.replace('\'', "''");
         let body = format!(
-            "BEGIN RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = '{}', DETAIL = '{}', HINT = '{}', TABLE = '{}', CONSTRAINT = '{}'; END",
+            "BEGIN RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = '{}', DETAIL = '{}', HINT = '{}', SCHEMA = '{}', \
+             TABLE = '{}', CONSTRAINT = '{}'; END",
             inner(&self.message),
             inner(&self.detail),
-            inner(HINT),
+            inner(&self.hint),
+            inner(&self.schema),
             inner(&self.table),
             inner(&self.constraint),
         );
@@ -66,6 +83,6 @@ impl Refusal {
     /// The reason given in a CopyFail: the server's error quotes it.
     #[must_use]
     pub fn reason(&self) -> String {
-        format!("{}. {}", self.message, self.detail)
+        format!("{}. {} {}", self.message, self.detail, self.hint)
     }
 }
