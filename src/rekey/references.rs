@@ -118,17 +118,19 @@ impl References {
     /// The first shared key that these bytes name: spelled in any way, escaped or not, or as 16 binary bytes.
     #[must_use]
     pub fn named_in(&self, bytes: &[u8]) -> Option<&Shared> {
-        self.named(bytes, |_| true)
+        self.named_where(bytes, |_| true)
     }
 
     /// Likewise, of the keys of one index. `own` is what the statement under way has added.
     #[must_use]
     pub fn named_of<'a>(&'a self, own: &'a Self, index: IndexId, bytes: &[u8]) -> Option<&'a Shared> {
         let of_index = |shared: &Shared| shared.index == index;
-        own.named(bytes, of_index).or_else(|| self.named(bytes, of_index))
+        own.named_where(bytes, of_index).or_else(|| self.named_where(bytes, of_index))
     }
 
-    fn named(&self, bytes: &[u8], which: impl Fn(&Shared) -> bool) -> Option<&Shared> {
+    /// Likewise, of the keys that are asked for.
+    #[must_use]
+    pub fn named_where(&self, bytes: &[u8], which: impl Fn(&Shared) -> bool) -> Option<&Shared> {
         if self.shared.is_empty() {
             return None;
         }

@@ -3,9 +3,11 @@
 use super::inspect::{Asking, Base, Own, OwnMut, Planned, Resolved, RowsSeen};
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
+use super::transaction::Block;
 use super::{Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::carrier::Field;
+use crate::catalog::model::RelationKind;
 use crate::carrier::copy::{CARRY_LIMIT, CopyReader, Row, Status};
 use crate::key;
 use crate::rekey::references::References;
@@ -24,6 +26,10 @@ pub(super) struct CopyIn {
     /// Ordinal of the message that runs the COPY.
     message: u64,
     guard: Option<u32>,
+    /// Why no key of its rows may be replaced, if so.
+    suspended: Option<&'static str>,
+    /// Why the COPY is to fail at its end: rows of it went by unseen.
+    failing: Option<String>,
     insert_frees: bool,
 }
 
@@ -36,6 +42,8 @@ pub(super) enum CopyOpen {
     ByQuery,
     /// The transaction may end with the Sync behind the data.
     ByExecute,
+    /// Likewise, and a Sync came before the data: the transaction has ended with it if the COPY failed.
+    BySync,
 }
 
 /// What has to happen before COPY data may be forwarded.
@@ -68,13 +76,15 @@ impl CopyOutcome {
 }
 
 impl Session {
-    /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it.
+    /// `COPY … FROM STDIN` is run: its data will follow. `obstacle` is a reason not to inspect it, `suspended` one
+    /// not to rekey its rows.
     pub(super) fn begin_copy(
         &mut self,
         copy: &statement::CopyIn,
         ordinal: u32,
         open: CopyOpen,
         obstacle: Option<&'static str>,
+        suspended: Option<&'static str>,
     ) {
         self.copy = None;
         self.copy_open = open;
@@ -82,7 +92,7 @@ impl Session {
         let obstacle = obstacle.or_else(|| self.copy_obstacle(copy));
         let begun = match obstacle {
             Some(reason) => Err(reason),
-            None => self.plan_copy(copy, ordinal),
+            None => self.plan_copy(copy, ordinal, suspended),
         };
         match begun {
             Ok(copy) => self.copy = copy,
@@ -104,7 +114,12 @@ impl Session {
         copy.obstacle.or_else(encoding)
     }
 
-    fn plan_copy(&self, copy: &statement::CopyIn, ordinal: u32) -> Result<Option<CopyIn>, &'static str> {
+    fn plan_copy(
+        &self,
+        copy: &statement::CopyIn,
+        ordinal: u32,
+        suspended: Option<&'static str>,
+    ) -> Result<Option<CopyIn>, &'static str> {
         let table = match self.resolve(&copy.table) {
             Resolved::Table(table) => table,
             Resolved::New => return Ok(None),
@@ -128,7 +143,9 @@ impl Session {
             }
         };
         let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
-        if planned.plan.keys.is_empty() && self.window.is_empty() && self.references.is_empty() {
+        let may_come_first = planned.plan.references.iter().any(|reference| reference.may_come_first);
+        let nothing_live = self.window.is_empty() && self.references.is_empty();
+        if planned.plan.keys.is_empty() && nothing_live && !may_come_first {
             return Ok(None);
         }
         Ok(Some(CopyIn {
@@ -141,9 +158,33 @@ impl Session {
             statement: ordinal,
             message: self.message,
             guard: self.transaction.guard(),
+            suspended,
+            failing: None,
             insert_frees: planned.plan.table.insert_frees,
             planned,
         }))
+    }
+
+    /// Looks whether a COPY may bring children of a key that two rows were sent with, and its rows cannot be
+    /// looked at.
+    pub(super) fn check_copy(
+        &self,
+        copy: &statement::CopyIn,
+        obstacle: Option<&'static str>,
+        outcome: &mut Outcome,
+    ) {
+        if !self.references.has_shared() || self.failed_block {
+            return;
+        }
+        let into = self.resolve(&copy.table);
+        let seen = match &into {
+            Resolved::Table(table) => table.kind != RelationKind::View,
+            Resolved::New => true,
+            Resolved::Unknown(_) => false,
+        };
+        if !seen || obstacle.or_else(|| self.copy_obstacle(copy)).is_some() {
+            self.check_unseen_rows(&into, outcome);
+        }
     }
 
     /// Rows go into a table unseen: its triggers may do what they do.
@@ -167,7 +208,7 @@ impl Session {
         if self.pipeline.is_skipping() {
             return;
         }
-        let Some(mut copy) = self.copy.take() else { return };
+        let Some(mut copy) = self.copy.take_if(|copy| copy.failing.is_none()) else { return };
         outcome.safe = self.copy_rows(&mut copy, outcome, |reader, rows| {
             reader.feed(payload, at, &mut |row: Row<'_>| rows.row(row))
         });
@@ -183,7 +224,7 @@ impl Session {
         let mut own = Own { window: std::mem::take(&mut self.window), references: References::default() };
         let mut references = std::mem::take(&mut self.references);
         let mut rows = CopyRows {
-            suspended: self.suspended(),
+            suspended: self.suspended().or(copy.suspended),
             session: self,
             planned: &copy.planned,
             carrier: copy.carrier,
@@ -204,6 +245,8 @@ impl Session {
     fn copy_continues(&mut self, copy: CopyIn, outcome: &mut CopyOutcome) {
         if let Status::GaveUp(reason) = copy.reader.status() {
             self.around.counters.uninspected_total.increment(reason);
+            let refusal = self.refusal_of_unseen(&copy.planned.plan.table);
+            outcome.fail = outcome.fail.take().or(refusal.map(|refusal| refusal.reason()));
             return;
         }
         outcome.note = outcome.note.or(self.account());
@@ -221,6 +264,10 @@ impl Session {
             return;
         }
         let Some(mut copy) = self.copy.take() else { return };
+        if copy.failing.is_some() {
+            outcome.fail = copy.failing;
+            return;
+        }
         self.copy_rows(&mut copy, outcome, |reader, rows| reader.finish(&mut |row: Row<'_>| rows.row(row)));
         self.around.counters.inspected_statements_total.increment();
         if copy.insert_frees {
@@ -230,9 +277,27 @@ impl Session {
 
     /// A row that is not complete goes to the server unread: the rest of the COPY cannot be followed.
     pub fn abandon_copy(&mut self) {
-        if self.copy.take().is_some() {
-            self.around.counters.uninspected_total.increment("Sync within COPY");
-            self.window.clear();
+        let Some(mut copy) = self.copy.take() else { return };
+        self.around.counters.uninspected_total.increment("Sync within COPY");
+        self.window.clear();
+        let refusal = self.refusal_of_unseen(&copy.planned.plan.table);
+        copy.failing = refusal.map(|refusal| refusal.reason());
+        self.copy = Some(copy).filter(|copy| copy.failing.is_some());
+    }
+
+    /// Something else comes than the data of the COPY: the server has refused the COPY, or gives it up now. Either
+    /// way its transaction, or its block, has failed.
+    pub(super) fn give_up_copy(&mut self) {
+        self.copy = None;
+        let open = std::mem::take(&mut self.copy_open);
+        if open == CopyOpen::No {
+            return;
+        }
+        if self.transaction.block() == Block::Explicit {
+            self.failed_block = true;
+        }
+        if open != CopyOpen::ByExecute && self.transaction.end_group() {
+            self.forget_transaction(false);
         }
     }
 

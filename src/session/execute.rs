@@ -143,9 +143,12 @@ impl Session {
                 self.literals.roll_back_to(mark);
                 Effect::RollbackTo { from: facts, blind: false }
             }
-            BackTo::Unknown { facts } => {
+            BackTo::Unknown { mark, facts } => {
                 let statement = self.transaction.statement();
                 self.window.clear();
+                if let Some(mark) = mark {
+                    self.references.roll_back_to(mark);
+                }
                 self.scope.forget_changes(statement);
                 self.literals.forget_changes(statement);
                 facts.map_or(Effect::None, |from| Effect::RollbackTo { from, blind: true })

@@ -6,6 +6,7 @@ use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
 use super::refusal::Refusal;
+use super::said::Parameters;
 use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
@@ -36,10 +37,10 @@ impl Session {
                     let mentions = self.mentioned(text, range.clone(), options);
                     Prepared::new(text, range, options, parse.types, mentions)
                 }
-                (Some(_), Some(_)) => Prepared::unread(),
+                (Some(_), Some(_)) => Prepared::unread(text),
             }
         } else {
-            Prepared::unread()
+            Prepared::unread(text)
         };
         self.statements.set(parse.name, self.message, Some(Arc::new(prepared)));
         self.due(Request::Parse, Effects::new());
@@ -64,22 +65,23 @@ impl Session {
         };
         let prepared = self.statements.latest(bind.statement, self.group).cloned();
         let mut claims = std::mem::take(&mut self.portals.bind(bind.portal).claims);
-        if let Some(prepared) = &prepared
-            && prepared.statement.inserts().is_some()
-        {
-            let mut fields = std::mem::take(&mut self.fields);
-            if bind.parameters(&mut fields).is_some() {
+        let mut fields = std::mem::take(&mut self.fields);
+        let known = bind.parameters(&mut fields).is_some();
+        match &prepared {
+            Some(prepared) if prepared.statement.inserts().is_some() && known => {
                 self.bind_insert(prepared, &bind, body, &fields, &mut claims, outcome);
-            } else {
+            }
+            Some(prepared) if prepared.statement.inserts().is_some() => {
                 self.around.counters.uninspected_total.increment("malformed Bind");
             }
-            self.fields = fields;
+            _ => {}
         }
-        if let Some(prepared) = &prepared {
-            // The names in front are no parameters, but no keys either.
-            let calls = |catalog: &Catalog| prepared.calls_opaque(catalog);
-            self.check_shared(&prepared.statement, &[&prepared.text, body], calls, outcome);
-        }
+        let parameters = match known {
+            true => Parameters::Fields { bytes: body, fields: &fields, part: body },
+            false => Parameters::Unread(body),
+        };
+        self.check_bound(prepared.as_deref(), parameters, &claims, outcome);
+        self.fields = fields;
         if let Some(refusal) = outcome.refusal.take() {
             self.refuse(&refusal, &bind, outcome);
             claims.clear();
@@ -90,6 +92,30 @@ impl Session {
             portal.prepared = prepared;
         }
         self.due(Request::Bind, Effects::new());
+    }
+
+    /// Looks whether a statement names a key that two rows were sent with.
+    fn check_bound(
+        &self,
+        prepared: Option<&Prepared>,
+        parameters: Parameters<'_>,
+        claims: &Own,
+        outcome: &mut Outcome,
+    ) {
+        let Some(prepared) = prepared else {
+            let unknown = Prepared::unread(b"");
+            return self.check_shared(unknown.said(parameters), &self.references, |_| true, outcome);
+        };
+        if let Statement::CopyIn(copy) = &prepared.statement {
+            return self.check_copy(copy, None, outcome);
+        }
+        let said = prepared.said(parameters);
+        let calls = |catalog: &Catalog| prepared.calls_opaque(catalog);
+        self.check_shared(said, &self.references, calls, outcome);
+        if matches!(said.statement, Statement::Mixed { .. }) {
+            // What its own rows come to share, its other parts may name.
+            self.check_shared(said, &claims.references, calls, outcome);
+        }
     }
 
     pub(super) fn bind_unread(&mut self) {
@@ -117,7 +143,7 @@ impl Session {
             bound: Some(bound),
         };
         self.freed_within(&prepared.statement);
-        let obstacle = self.portals.obstacle(bind.portal, self.catalog.as_deref());
+        let obstacle = self.open_portal(bind.portal);
         self.inspect_bound(prepared, supply, obstacle, claims, outcome);
         if outcome.refusal.is_none() && outcome.edits.iter().any(|edit| matches!(edit.place, Place::Text(_)))
         {
@@ -154,7 +180,9 @@ impl Session {
     }
 
     pub(super) fn execute_portal(&mut self, body: &[u8]) {
-        let portal = Execute::read(body).and_then(|execute| self.portals.find(execute.portal));
+        let execute = Execute::read(body);
+        let name = execute.as_ref().map_or(&b""[..], |execute| execute.portal);
+        let portal = execute.as_ref().and_then(|execute| self.portals.find(execute.portal));
         let mut restores = Vec::new();
         let effect = match portal {
             None => {
@@ -181,12 +209,10 @@ impl Session {
                     }
                     Some(prepared) => {
                         let mut claims = std::mem::take(&mut portal.claims);
-                        let effect = self.run_prepared(&prepared, &mut claims);
+                        let effect = self.run_prepared(name, &prepared, &mut claims);
                         // Gives the memory back for the next Bind.
                         claims.clear();
-                        if let Some(portal) =
-                            Execute::read(body).and_then(|execute| self.portals.find(execute.portal))
-                        {
+                        if let Some(portal) = self.portals.find(name) {
                             portal.claims = claims;
                         }
                         effect
@@ -197,14 +223,14 @@ impl Session {
         self.due_with(Request::Execute, Effects::from_slice(&[(effect, 0)]), restores);
     }
 
-    fn run_prepared(&mut self, prepared: &Prepared, claims: &mut Own) -> Effect {
+    fn run_prepared(&mut self, portal: &[u8], prepared: &Prepared, claims: &mut Own) -> Effect {
         if matches!(prepared.statement, Statement::Begin) {
             return self.apply(&prepared.statement, 0);
         }
         let ordinal = self.statement_boundary();
         if let Statement::CopyIn(copy) = &prepared.statement {
             if !self.failed_block {
-                self.begin_copy(copy, ordinal, CopyOpen::ByExecute, None);
+                self.begin_copy(copy, ordinal, CopyOpen::ByExecute, None, self.open_portal(portal));
             }
             return Effect::None;
         }
@@ -260,6 +286,12 @@ impl Session {
         effect
     }
 
+    /// Arguments of EXECUTE: one that is a plain literal is a parameter in text format whose bytes stand in this
+    /// text. `None` if there is any other.
+    pub(super) fn arguments(&self, text: &[u8], arguments: &[Range<usize>]) -> Option<Vec<Field>> {
+        arguments.iter().map(|argument| argument_field(text, argument.clone(), self.options())).collect()
+    }
+
     fn inspect_execute(
         &mut self,
         prepared: &Prepared,
@@ -268,12 +300,7 @@ impl Session {
         ordinal: u32,
         outcome: &mut Outcome,
     ) {
-        // An argument that is a plain literal is a parameter in text format whose bytes stand in this text.
-        let Some(fields) = arguments
-            .iter()
-            .map(|argument| argument_field(text, argument.clone(), self.options()))
-            .collect::<Option<Vec<_>>>()
-        else {
+        let Some(fields) = self.arguments(text, arguments) else {
             return self.around.counters.uninspected_total.increment("expression as argument of EXECUTE");
         };
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
@@ -290,7 +317,7 @@ impl Session {
             supply,
             statement: ordinal,
             guard: self.transaction.guard(),
-            suspended: self.suspended(),
+            suspended: self.suspended().or(self.open_portal(b"")),
             ignores_keys: false,
             several: false,
         };

@@ -93,6 +93,12 @@ impl Session {
         }
     }
 
+    /// Why the rows of a portal, or of a statement that needs none, may not be rekeyed: another portal was bound
+    /// before, and may yet name their key or free it.
+    pub(super) fn open_portal(&self, portal: &[u8]) -> Option<&'static str> {
+        self.portals.obstacle(portal, self.catalog.as_deref())
+    }
+
     /// A statement that holds all its data in its own text. Gives whether a value is an expression, which
     /// might call a function.
     pub(super) fn inspect_text(
@@ -110,7 +116,7 @@ impl Session {
             supply,
             statement: ordinal,
             guard: self.transaction.guard(),
-            suspended: self.suspended(),
+            suspended: self.suspended().or(self.open_portal(b"")),
             ignores_keys: false,
             several: false,
         };
@@ -220,6 +226,9 @@ impl Session {
                 outcome.refusal = None;
                 outcome.edits.truncate(edits);
                 outcome.facts.truncate(facts);
+                let supply = asking.supply;
+                let sources = [supply.text, supply.bound.map_or(b"", |bound| bound.body)];
+                self.check_unreadable(insert, &sources, base.references, outcome);
             }
         }
         expressions

@@ -32,6 +32,8 @@ pub enum Note {
     LimitReached(Limit),
     /// A statement reads by a key that two rows were sent with.
     SharedKeyRead,
+    /// A statement that may change rows names a key that two were sent with, and the settings let it.
+    SharedKeyKept,
 }
 
 impl fmt::Display for Note {
@@ -43,6 +45,9 @@ impl fmt::Display for Note {
             Self::SharedKeyRead => {
                 f.write_str("a SELECT names a key that two rows were sent with: it reads the first")
             }
+            Self::SharedKeyKept => f.write_str(
+                "a statement that may change data names a key that two rows were sent with: kept, it means the first",
+            ),
         }
     }
 }

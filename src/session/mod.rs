@@ -19,6 +19,7 @@ mod prepared;
 mod refusal;
 mod replies;
 mod restore;
+mod said;
 mod scope;
 mod shared;
 mod simple;
@@ -46,6 +47,7 @@ use crate::rekey::window::Window;
 use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
 use crate::wire::tag::frontend;
+use copy::CopyOpen;
 use fates::Fates;
 use literals::Literals;
 use names::Names;
@@ -183,7 +185,7 @@ pub struct Session {
     statements: Names<Arc<Prepared>>,
     portals: Portals,
     copy: Option<copy::CopyIn>,
-    copy_open: copy::CopyOpen,
+    copy_open: CopyOpen,
     /// Reused for the parameters of a Bind.
     fields: Vec<Field>,
     own_exchange: ask::OwnExchange,
@@ -256,7 +258,7 @@ impl Session {
             statements: Names::default(),
             portals: Portals::default(),
             copy: None,
-            copy_open: copy::CopyOpen::No,
+            copy_open: CopyOpen::No,
             fields: Vec::new(),
             own_exchange: ask::OwnExchange::default(),
             message: 0,
@@ -319,6 +321,9 @@ impl Session {
         if self.pipeline.is_skipping() && !matches!(tag, frontend::SYNC) {
             return;
         }
+        if !matches!(tag, frontend::SYNC | frontend::COPY_DONE | frontend::COPY_FAIL) {
+            self.give_up_copy();
+        }
         match tag {
             frontend::QUERY => self.query(body, outcome),
             frontend::PARSE => self.parse(body),
@@ -328,12 +333,7 @@ impl Session {
             frontend::DESCRIBE => self.due(Request::Describe, Effects::new()),
             frontend::SYNC => self.sync(),
             frontend::COPY_DONE | frontend::COPY_FAIL => self.end_copy(),
-            frontend::FUNCTION_CALL => {
-                self.statement_boundary();
-                self.opaque();
-                self.due(Request::FunctionCall, Effects::new());
-                self.end_group();
-            }
+            frontend::FUNCTION_CALL => self.call_function(body, outcome),
             _ => {}
         }
         outcome.note = outcome.note.or(self.account());
@@ -345,6 +345,7 @@ impl Session {
         if self.pipeline.is_skipping() {
             return;
         }
+        self.give_up_copy();
         self.around.counters.uninspected_total.increment("statement too large");
         match tag {
             frontend::QUERY | frontend::FUNCTION_CALL => {
@@ -409,8 +410,10 @@ impl Session {
 
     fn sync(&mut self) {
         self.due(Request::Sync, Effects::new());
-        if self.copy_open == copy::CopyOpen::No {
-            self.end_group();
+        match self.copy_open {
+            CopyOpen::No => self.end_group(),
+            CopyOpen::ByExecute => self.copy_open = CopyOpen::BySync,
+            CopyOpen::ByQuery | CopyOpen::BySync => {}
         }
     }
 

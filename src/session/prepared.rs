@@ -3,6 +3,7 @@
 use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
+use super::said::{Parameters, Said};
 use crate::catalog::Catalog;
 use crate::key;
 use crate::sql::calls;
@@ -73,7 +74,7 @@ impl Prepared {
             prepared.shared = shared_parameters(text, range, options, inserts);
             prepared.only_row = only_row(text, options, inserts);
             prepared.text = text.into();
-        } else if key::find_all(text).next().is_some() {
+        } else if may_hold_key(text) {
             prepared.text = text.into();
         }
         prepared
@@ -81,10 +82,10 @@ impl Prepared {
 
     /// A statement that could not be read: anything may happen in it.
     #[must_use]
-    pub fn unread() -> Self {
+    pub fn unread(text: &[u8]) -> Self {
         Self {
             statement: Statement::Unknown,
-            text: Box::default(),
+            text: if may_hold_key(text) { text.into() } else { Box::default() },
             options: Options { standard_conforming_strings: true },
             types: Vec::new(),
             only_row: None,
@@ -93,6 +94,12 @@ impl Prepared {
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
         }
+    }
+
+    /// The statement as it is run with these parameters.
+    pub(super) fn said<'a>(&'a self, parameters: Parameters<'a>) -> Said<'a> {
+        let (text, options) = (&*self.text, self.options);
+        Said { statement: &self.statement, text, start: 0, end: text.len(), options, parameters }
     }
 
     /// The plans of this epoch, made by `make` if there are none yet.
@@ -124,6 +131,11 @@ impl Prepared {
     pub fn calls_opaque(&self, catalog: &Catalog) -> bool {
         self.mentions.are_opaque(catalog)
     }
+}
+
+/// Whether a key stands in the text, or may be hidden there by escapes.
+fn may_hold_key(text: &[u8]) -> bool {
+    memchr::memchr(b'\\', text).is_some() || key::find_all(text).next().is_some()
 }
 
 fn only_row(text: &[u8], options: Options, inserts: &[Insert]) -> Option<Box<[Cell]>> {

@@ -3,6 +3,7 @@
 use super::copy::CopyOpen;
 use super::pipeline::{Effect, Effects, Request};
 use super::refusal::Refusal;
+use super::said::{Parameters, Said};
 use super::{Outcome, Session};
 use crate::catalog::Catalog;
 use crate::rekey::rows::Supply;
@@ -25,12 +26,12 @@ fn refused(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) 
 impl Session {
     pub(super) fn query(&mut self, body: &[u8], outcome: &mut Outcome) {
         let Some(range) = message::query_text(body) else {
-            return self.unread_query();
+            return self.unread_query(b"", outcome);
         };
         let text = body.get(range).unwrap_or_default();
         if !self.literals.can_lex(text) {
             self.around.counters.uninspected_total.increment("text of an unsafe encoding");
-            return self.unread_query();
+            return self.unread_query(text, outcome);
         }
         self.portals.close(b"");
         let options = self.options();
@@ -40,7 +41,10 @@ impl Session {
             let last = statements.peek().is_none();
             let statement = statement::classify(text, range.clone(), options);
             let start = range.start;
-            self.check_text(&statement, text.get(range.clone()).unwrap_or_default(), outcome);
+            self.check_text(&statement, text, range.clone(), outcome);
+            if let Statement::CopyIn(copy) = &statement {
+                self.check_copy(copy, self.others_beside_copy(last), outcome);
+            }
             let effect = match outcome.refusal {
                 Some(_) => Effect::None,
                 None => self.run_text(&statement, text, range, last, outcome),
@@ -58,29 +62,80 @@ impl Session {
         }
     }
 
-    /// Looks whether a statement names a key that two rows were sent with; EXECUTE is the statement it runs.
-    fn check_text(&self, statement: &Statement, text: &[u8], outcome: &mut Outcome) {
-        let prepared = match statement {
-            Statement::Execute { name, .. } => self.statements.latest(name.as_bytes(), self.group),
-            _ => None,
-        };
-        match prepared {
-            Some(prepared) => {
-                let calls = |catalog: &Catalog| prepared.calls_opaque(catalog);
-                self.check_shared(&prepared.statement, &[text, &prepared.text], calls, outcome);
+    /// Looks whether a statement names a key that two rows were sent with; EXECUTE is the statement it runs, and so
+    /// is EXPLAIN ANALYZE.
+    fn check_text(&self, statement: &Statement, text: &[u8], range: Range<usize>, outcome: &mut Outcome) {
+        if !self.references.has_shared() {
+            return;
+        }
+        let options = self.options();
+        let (start, end) = (range.start, range.end);
+        let said = Said { statement, text, start, end, options, parameters: Parameters::None };
+        match statement {
+            Statement::Explain { analyze: true, body } => {
+                let inner = statement::classify(text, body.clone(), options);
+                if !matches!(inner, Statement::Explain { .. }) {
+                    self.check_text(&inner, text, body.clone(), outcome);
+                }
             }
-            None => {
-                let mentions = || self.mentioned(text, 0..text.len(), self.options());
-                self.check_shared(statement, &[text], |catalog| mentions().are_opaque(catalog), outcome);
+            Statement::Execute { name, arguments } => {
+                let Some(prepared) = self.statements.latest(name.as_bytes(), self.group) else {
+                    return self.check_shared(said, &self.references, |_| true, outcome);
+                };
+                let fields = self.arguments(text, arguments);
+                let own = text.get(range).unwrap_or_default();
+                let parameters = match &fields {
+                    Some(fields) => Parameters::Fields { bytes: text, fields, part: own },
+                    None => Parameters::Unread(own),
+                };
+                let calls = |catalog: &Catalog| {
+                    let more = self.mentioned(text, start..end, options);
+                    prepared.calls_opaque(catalog) || more.are_opaque(catalog)
+                };
+                self.check_shared(prepared.said(parameters), &self.references, calls, outcome);
+            }
+            _ => {
+                let mentions = || self.mentioned(text, start..end, options);
+                self.check_shared(said, &self.references, |catalog| mentions().are_opaque(catalog), outcome);
             }
         }
     }
 
-    fn unread_query(&mut self) {
+    fn unread_query(&mut self, text: &[u8], outcome: &mut Outcome) {
+        self.check_unread(text, outcome);
+        if let Some(refusal) = outcome.refusal.take() {
+            outcome.replacement = Some(refused(text, 0, &refusal, outcome));
+        }
         self.statement_boundary();
         self.opaque();
         self.due(Request::Query, Effects::new());
         self.end_group();
+    }
+
+    /// The fast-path call of a function: it may do anything with a key that two rows were sent with, if it is a
+    /// user's.
+    pub(super) fn call_function(&mut self, body: &[u8], outcome: &mut Outcome) {
+        /// The first oid that is not the server's own (`FirstNormalObjectId`).
+        const FIRST_OF_USERS: u32 = 16_384;
+        let oid = body.first_chunk().map_or(u32::MAX, |oid| u32::from_be_bytes(*oid));
+        if oid >= FIRST_OF_USERS {
+            self.check_unread(body, outcome);
+        }
+        if let Some(refusal) = outcome.refusal.take() {
+            // Answered like the call: with an error, and ReadyForQuery.
+            outcome.replacement = Some(refused(b"", 0, &refusal, outcome));
+        }
+        self.statement_boundary();
+        self.opaque();
+        self.due(Request::FunctionCall, Effects::new());
+        self.end_group();
+    }
+
+    /// Looks for a shared key in what is not understood.
+    fn check_unread(&self, text: &[u8], outcome: &mut Outcome) {
+        let (options, parameters) = (self.options(), Parameters::None);
+        let said = Said { statement: &Statement::Unknown, text, start: 0, end: text.len(), options, parameters };
+        self.check_shared(said, &self.references, |_| true, outcome);
     }
 
     /// Runs one statement of the text. `last` says that no other follows it in the message.
@@ -117,24 +172,24 @@ impl Session {
                 if self.failed_block {
                     return Effect::None;
                 }
-                self.begin_copy(
-                    copy,
-                    ordinal,
-                    CopyOpen::ByQuery,
-                    if last { None } else { Some("statements behind a COPY in one Query") },
-                );
+                let obstacle = self.others_beside_copy(last);
+                self.begin_copy(copy, ordinal, CopyOpen::ByQuery, obstacle, self.open_portal(b""));
                 Effect::None
             }
             _ if statement.inserts().is_some() => {
                 let ordinal = self.statement_boundary();
-                let obstacle = self.copy.is_some().then_some("statements behind a COPY in one Query");
-                if let Some(reason) = self.literals.obstacle().or(obstacle) {
+                if let Some(reason) = self.literals.obstacle() {
                     self.around.counters.uninspected_total.increment(reason);
                     return self.after(statement, text, range, ordinal);
                 }
                 self.freed_within(statement);
                 // Rows of plain values call nothing.
-                if self.inspect_text(statement, supply, range.clone(), ordinal, outcome) {
+                let expressions = self.inspect_text(statement, supply, range.clone(), ordinal, outcome);
+                if matches!(statement, Statement::Mixed { .. }) {
+                    // What its own rows have come to share, its other parts may name.
+                    self.check_text(statement, text, range.clone(), outcome);
+                }
+                if expressions {
                     self.after(statement, text, range, ordinal)
                 } else {
                     self.apply(statement, ordinal)
@@ -146,6 +201,13 @@ impl Session {
                 self.after(statement, text, range, ordinal)
             }
         }
+    }
+
+    /// Why the data of a COPY cannot be followed: it comes when the whole Query has been read, and may be that of
+    /// another COPY.
+    fn others_beside_copy(&self, last: bool) -> Option<&'static str> {
+        let alone = last && self.copy_open == CopyOpen::No;
+        (!alone).then_some("other statements behind a COPY in one Query")
     }
 
     /// A statement of its own ordinal begins.

@@ -21,6 +21,11 @@ pub struct Transaction {
     /// Statements executed in this transaction, BEGIN not counted.
     statements: u32,
     guard: Option<u32>,
+    /// Names of savepoints that were released or undone, also of earlier transactions, since the server last had
+    /// nothing to do: if something failed before, they may still be there.
+    dropped: Vec<String>,
+    /// The server may have savepoints whose names are not known.
+    strangers: bool,
     /// Anything but BEGIN came in the group (up to Sync, or the Query) that began the block.
     late_begin: bool,
     group_is_empty: bool,
@@ -40,6 +45,9 @@ struct Savepoint {
     guard: Option<u32>,
 }
 
+/// More names of dropped savepoints than this are not kept.
+const MAX_DROPPED: usize = 1_000;
+
 /// Savepoints that drivers set for themselves; an INSERT behind one asks nothing of its error.
 const HOUSEKEEPING: &[&str] = &["pgjdbc_autosave", "pg_psql_temporary_savepoint", "_exec_svp_"];
 
@@ -48,8 +56,9 @@ const HOUSEKEEPING: &[&str] = &["pgjdbc_autosave", "pg_psql_temporary_savepoint"
 pub enum BackTo {
     /// Statements after `mark` are undone, with facts from `facts` on.
     Savepoint { mark: u32, facts: u64 },
-    /// It is not known which ones; if nothing has failed, facts from `facts` on.
-    Unknown { facts: Option<u64> },
+    /// It is not known which ones; those after `mark` in any case, if it is known. If nothing has failed, facts
+    /// from `facts` on.
+    Unknown { mark: Option<u32>, facts: Option<u64> },
 }
 
 impl Transaction {
@@ -101,9 +110,9 @@ impl Transaction {
 
     /// COMMIT or ROLLBACK.
     pub fn end(&mut self, chain: bool) {
-        let group_is_empty = self.group_is_empty;
-        *self = Self::default();
-        self.group_is_empty = group_is_empty;
+        self.drop_from(0);
+        let (dropped, strangers) = (std::mem::take(&mut self.dropped), self.strangers);
+        *self = Self { group_is_empty: self.group_is_empty, dropped, strangers, ..Self::default() };
         if chain {
             self.block = Block::Explicit;
         }
@@ -136,7 +145,7 @@ impl Transaction {
     /// RELEASE: the savepoint and all after it are gone, their keys stay.
     pub fn release(&mut self, name: &str) {
         if let Some(at) = self.find(name) {
-            self.savepoints.truncate(at);
+            self.drop_from(at);
             if !is_housekeeping(name) {
                 self.guard = None;
             }
@@ -146,20 +155,40 @@ impl Transaction {
     /// Some of the savepoints may not exist, or others may: going back to any of them undoes nobody knows what.
     pub fn forget_savepoints(&mut self) {
         self.savepoints.clear();
+        self.strangers = true;
     }
 
-    /// ROLLBACK TO: `blind` if an earlier group is unanswered, so that savepoints seen since may not exist.
+    /// The savepoints from this one on are gone, if nothing has failed.
+    fn drop_from(&mut self, at: usize) {
+        self.dropped.extend(self.savepoints.drain(at..).map(|savepoint| savepoint.name));
+        if self.dropped.len() > MAX_DROPPED {
+            self.dropped.clear();
+            self.strangers = true;
+        }
+    }
+
+    /// Whether no savepoint that is not known here can bear the name.
+    fn knows_all_of(&self, name: &str) -> bool {
+        !self.strangers && !self.dropped.iter().any(|dropped| dropped == name)
+    }
+
+    /// ROLLBACK TO: `blind` if an earlier group is unanswered, so that savepoints seen since may not exist. Even then
+    /// only one can be meant if only one bears the name: if it does not exist, the block has failed before it, and
+    /// nothing of what follows is done until another ROLLBACK TO succeeds.
     pub fn roll_back_to(&mut self, name: &str, blind: bool) -> BackTo {
         let Some((at, savepoint)) =
             self.find(name).and_then(|at| Some((at, self.savepoints.get(at)?.clone())))
         else {
             self.guard = Some(self.statements);
-            return BackTo::Unknown { facts: None };
+            return BackTo::Unknown { mark: None, facts: None };
         };
-        self.savepoints.truncate(at + 1);
-        if blind {
+        let known = self.knows_all_of(name);
+        let only = known && self.savepoints.iter().filter(|savepoint| savepoint.name == name).count() == 1;
+        self.drop_from(at + 1);
+        if blind && !only {
             self.guard = Some(self.statements);
-            return BackTo::Unknown { facts: Some(savepoint.facts) };
+            let mark = known.then_some(savepoint.mark);
+            return BackTo::Unknown { mark, facts: Some(savepoint.facts) };
         }
         self.guard = if is_housekeeping(name) { savepoint.guard } else { Some(self.statements) };
         BackTo::Savepoint { mark: savepoint.mark, facts: savepoint.facts }
@@ -170,16 +199,18 @@ impl Transaction {
     pub fn ready(&mut self, in_block: bool) -> bool {
         self.uncertain = false;
         self.group_is_empty = true;
+        self.dropped.clear();
+        self.strangers &= in_block;
         match (self.block, in_block) {
             (Block::Idle, false) | (Block::Explicit, true) => false,
             (_, false) => {
                 self.end(false);
-                self.group_is_empty = true;
+                self.dropped.clear();
                 true
             }
             (_, true) => {
                 self.end(true);
-                self.group_is_empty = true;
+                self.strangers = true;
                 true
             }
         }
@@ -261,8 +292,37 @@ mod tests {
         }
         transaction.release("s");
         assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 0, facts: 0 });
-        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown { facts: Some(0) });
-        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown { facts: None });
+        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown { mark: None, facts: Some(0) });
+        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown { mark: None, facts: None });
+    }
+
+    #[test]
+    fn ahead_of_the_server_the_only_savepoint_of_a_name_is_meant() {
+        let mut transaction = fresh();
+        transaction.begin();
+        transaction.savepoint("a", 0);
+        transaction.execute();
+        transaction.savepoint("b", 1);
+        transaction.execute();
+        let to = |mark, facts| BackTo::Savepoint { mark, facts };
+        assert_eq!(transaction.roll_back_to("b", true), to(1, 1));
+        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
+        // The one that was undone may still be there.
+        transaction.savepoint("b", 2);
+        assert_eq!(transaction.roll_back_to("b", true), BackTo::Unknown { mark: None, facts: Some(2) });
+        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
+        transaction.savepoint("a", 3);
+        assert_eq!(
+            transaction.roll_back_to("a", true),
+            BackTo::Unknown { mark: Some(transaction.statement()), facts: Some(3) }
+        );
+        transaction.ready(true);
+        transaction.release("a");
+        transaction.ready(true);
+        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
+        transaction.forget_savepoints();
+        transaction.savepoint("c", 4);
+        assert_eq!(transaction.roll_back_to("c", true), BackTo::Unknown { mark: None, facts: Some(4) });
     }
 
     #[test]

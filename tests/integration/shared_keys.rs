@@ -27,7 +27,7 @@ const FAILS: &[&str] = &[
     "UPDATE par SET v = 'x' WHERE id = E'K'",
     r"UPDATE par SET v = 'x' WHERE id = E'\x311\61\u00311111-1111-4111-8111-111111111111'",
     r"UPDATE par SET v = 'x' WHERE id = U&'\00311111111-1111-4111-8111-111111111111'",
-    r"UPDATE par SET v = 'x' WHERE id = U&'\+000031\003111111-1111-4111-8111-111111111111'",
+    r"UPDATE par SET v = 'x' WHERE id = U&'\+000031\0031111111-1111-4111-8111-111111111111'",
     "UPDATE par SET v = 'x' WHERE id = $$K$$",
     "UPDATE par SET v = 'x' WHERE id = $tag$K$tag$",
     r"UPDATE par SET v = 'x' WHERE uuid_send(id) = '\x11111111111141118111111111111111'",
