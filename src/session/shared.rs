@@ -98,6 +98,10 @@ impl Session {
         references: &References,
         outcome: &mut Outcome,
     ) {
+        if matches!(insert.source, Source::Uninspected(_)) {
+            // That was known before.
+            return;
+        }
         let Some(shared) = sources.iter().find_map(|bytes| references.named_in(bytes)) else { return };
         if self.may_touch(&insert.table, shared) {
             self.refuse_for(shared, outcome);
