@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "integration/ahead.rs"]
+mod ahead;
 #[path = "integration/auth_query.rs"]
 mod auth_query;
 #[path = "integration/authentication.rs"]
@@ -38,6 +40,8 @@ mod hostile;
 mod journal;
 #[path = "integration/limits.rs"]
 mod limits;
+#[path = "integration/kin.rs"]
+mod kin;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
 #[path = "integration/operations/mod.rs"]
