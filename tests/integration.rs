@@ -38,10 +38,10 @@ mod harmless;
 mod hostile;
 #[path = "integration/journal.rs"]
 mod journal;
-#[path = "integration/limits.rs"]
-mod limits;
 #[path = "integration/kin.rs"]
 mod kin;
+#[path = "integration/limits.rs"]
+mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
 #[path = "integration/operations/mod.rs"]

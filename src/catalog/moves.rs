@@ -126,7 +126,16 @@ mod tests {
 
     fn cascade(parent: u32, parent_columns: &[i16]) -> raw::ForeignKey {
         let (name, columns, parent_columns) = (String::new(), vec![1], parent_columns.to_vec());
-        raw::ForeignKey { name, child: 99, parent, columns, parent_columns, delete: 'a', update: 'c', deferrable: false }
+        raw::ForeignKey {
+            name,
+            child: 99,
+            parent,
+            columns,
+            parent_columns,
+            delete: 'a',
+            update: 'c',
+            deferrable: false,
+        }
     }
 
     #[test]

@@ -110,7 +110,16 @@ mod tests {
 
     fn key(parent: u32, child: u32, delete: char, update: char) -> ForeignKey {
         let name = format!("{parent}_{child}");
-        ForeignKey { name, child, parent, columns: vec![1], parent_columns: vec![1], delete, update, deferrable: false }
+        ForeignKey {
+            name,
+            child,
+            parent,
+            columns: vec![1],
+            parent_columns: vec![1],
+            delete,
+            update,
+            deferrable: false,
+        }
     }
 
     #[test]

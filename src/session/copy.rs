@@ -1,14 +1,15 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
-use super::inspect::{Asking, Base, Own, OwnMut, Planned, Resolved, RowsSeen};
+use super::inspect::Resolved;
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
+use super::rows_seen::{Asking, Base, Own, OwnMut, Planned, RowsSeen};
 use super::transaction::Block;
 use super::{Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::carrier::Field;
-use crate::catalog::model::RelationKind;
 use crate::carrier::copy::{CARRY_LIMIT, CopyReader, Row, Status};
+use crate::catalog::model::RelationKind;
 use crate::key;
 use crate::rekey::references::References;
 use crate::rekey::rows::{Place, Slot, Supply};

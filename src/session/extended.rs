@@ -1,11 +1,11 @@
 //! The extended query protocol: Parse, Bind, Execute, Close, and the SQL statements of the same meaning.
 
 use super::copy::CopyOpen;
-use super::inspect::{Asking, Own};
 use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
 use super::refusal::Refusal;
+use super::rows_seen::{Asking, Own};
 use super::said::Parameters;
 use super::{Outcome, Session};
 use crate::carrier::Field;

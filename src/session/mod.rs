@@ -19,6 +19,7 @@ mod prepared;
 mod refusal;
 mod replies;
 mod restore;
+mod rows_seen;
 mod said;
 mod scope;
 mod shared;

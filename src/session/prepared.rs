@@ -1,8 +1,8 @@
 //! What is kept of a prepared statement and of a portal.
 
-use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
+use super::rows_seen::{Own, Planned};
 use super::said::{Parameters, Said};
 use crate::catalog::Catalog;
 use crate::key;

@@ -28,7 +28,11 @@ pub(super) struct Said<'a> {
 pub(super) enum Parameters<'a> {
     None,
     /// Positions within the bytes, `$1` first; all of them stand in `part` of these.
-    Fields { bytes: &'a [u8], fields: &'a [Field], part: &'a [u8] },
+    Fields {
+        bytes: &'a [u8],
+        fields: &'a [Field],
+        part: &'a [u8],
+    },
     /// Somewhere in these bytes.
     Unread(&'a [u8]),
 }
@@ -70,7 +74,8 @@ impl<'a> Said<'a> {
 
     /// `DECLARE … CURSOR`.
     pub fn is_cursor(&self) -> bool {
-        let mut words = self.own_text().split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+        let mut words =
+            self.own_text().split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty());
         words.any(|word| word.eq_ignore_ascii_case(b"cursor"))
     }
 
@@ -146,7 +151,9 @@ fn data(source: &Source) -> Vec<Range<usize>> {
     let all = |cells: &[Cell]| cells.iter().map(|cell| cell.range.clone()).collect();
     match source {
         Source::Values { rows } | Source::DerivedValues { rows, .. } => vec![rows.clone()],
-        Source::Selects { rows } => rows.iter().flat_map(|cells| cells.iter().map(|cell| cell.range.clone())).collect(),
+        Source::Selects { rows } => {
+            rows.iter().flat_map(|cells| cells.iter().map(|cell| cell.range.clone())).collect()
+        }
         Source::Unnest { arrays, .. } => arrays
             .iter()
             .flat_map(|array| match array {

@@ -134,7 +134,8 @@ impl Session {
     /// Looks for a shared key in what is not understood.
     fn check_unread(&self, text: &[u8], outcome: &mut Outcome) {
         let (options, parameters) = (self.options(), Parameters::None);
-        let said = Said { statement: &Statement::Unknown, text, start: 0, end: text.len(), options, parameters };
+        let said =
+            Said { statement: &Statement::Unknown, text, start: 0, end: text.len(), options, parameters };
         self.check_shared(said, &self.references, |_| true, outcome);
     }
 

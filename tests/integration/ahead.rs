@@ -32,7 +32,8 @@ fn a_row_shares_no_key_that_a_bound_portal_may_name() {
     let data = [message::copy_data(format!("{}\tb\n", key()).as_bytes()), message::copy_done()].concat();
     let copy = "COPY ev(id,v) FROM STDIN";
     let copy_by = |portal: &str| {
-        let run = [message::parse("c", copy, &[]), message::bind(portal, "c", &[]), message::execute(portal, 0)];
+        let run =
+            [message::parse("c", copy, &[]), message::bind(portal, "c", &[]), message::execute(portal, 0)];
         synced(&[run.concat(), data.clone()])
     };
     let named_insert = [
@@ -123,7 +124,16 @@ fn a_savepoint_that_was_never_set_undoes_nothing_unnoticed() {
     let bytes: Vec<u8> = steps.iter().flat_map(|step| query(step)).collect();
     let outcomes = wire::outcomes(&proxy.connect().converse(&bytes, steps.len()));
     let expected = [
-        "BEGIN", "INSERT 0 1", "SAVEPOINT", "!22012", "!25P02", "!25P02", "!3B001", "ROLLBACK", "INSERT 0 1", "INSERT 0 1",
+        "BEGIN",
+        "INSERT 0 1",
+        "SAVEPOINT",
+        "!22012",
+        "!25P02",
+        "!25P02",
+        "!3B001",
+        "ROLLBACK",
+        "INSERT 0 1",
+        "INSERT 0 1",
         "COMMIT",
     ];
     assert_eq!(outcomes, expected);
@@ -138,11 +148,26 @@ fn a_copy_that_fails_at_once_ends_its_transaction() {
         let state = if copy.contains("nowhere") { "!42P01" } else { "!42703" };
         let extended = message::extended(copy, &[]);
         let forms = [
-            ("groups", [synced(&[extended.clone()]), synced(&[insert("a")]), synced(&[insert("b")])].concat(), 3),
-            ("one group", [synced(&[extended.clone(), insert("x")]), synced(&[insert("a")]), synced(&[insert("b")])].concat(), 3),
+            (
+                "groups",
+                [synced(std::slice::from_ref(&extended)), synced(&[insert("a")]), synced(&[insert("b")])]
+                    .concat(),
+                3,
+            ),
+            (
+                "one group",
+                [synced(&[extended.clone(), insert("x")]), synced(&[insert("a")]), synced(&[insert("b")])]
+                    .concat(),
+                3,
+            ),
             (
                 "queries",
-                [query(copy), query("INSERT INTO ev(id,v) VALUES ('K','a')"), query("INSERT INTO ev(id,v) VALUES ('K','b')")].concat(),
+                [
+                    query(copy),
+                    query("INSERT INTO ev(id,v) VALUES ('K','a')"),
+                    query("INSERT INTO ev(id,v) VALUES ('K','b')"),
+                ]
+                .concat(),
                 3,
             ),
             (
@@ -188,8 +213,17 @@ fn a_copy_that_fails_in_a_block_fails_the_block() {
         query("COMMIT"),
     ];
     let outcomes = wire::outcomes(&proxy.connect().converse(&bytes.concat(), bytes.len()));
-    let expected =
-        ["BEGIN", "INSERT 0 1", "SAVEPOINT", "!42P01", "!25P02", "ROLLBACK", "INSERT 0 1", "INSERT 0 1", "COMMIT"];
+    let expected = [
+        "BEGIN",
+        "INSERT 0 1",
+        "SAVEPOINT",
+        "!42P01",
+        "!25P02",
+        "ROLLBACK",
+        "INSERT 0 1",
+        "INSERT 0 1",
+        "COMMIT",
+    ];
     assert_eq!(outcomes, expected);
     expect::expect_rows(&["K|a", "L|l", "U|c"], &database.stored(STORED));
 }
@@ -202,11 +236,15 @@ fn data_of_one_copy_is_not_taken_for_that_of_another() {
     let database = Database::fresh(&tables);
     let proxy = Proxy::before(&database);
     let mut client = proxy.connect();
-    let two = [query("COPY log FROM STDIN; COPY ev(id,v) FROM STDIN"), data.clone(), data.clone()].concat();
-    assert_eq!(wire::outcomes(&client.converse(&two, 1)), ["COPY 2", "!23505"]);
+    let other =
+        [message::copy_data(format!("{}\tl\n", LETTERS[1].1).as_bytes()), message::copy_done()].concat();
+    let two = [query("COPY log FROM STDIN; COPY ev(id,v) FROM STDIN"), data.clone(), other].concat();
+    assert_eq!(wire::outcomes(&client.converse(&two, 1)), ["COPY 2", "COPY 1"]);
     let log = "SELECT id, v FROM log";
-    expect::expect_rows(&[], &database.stored(log));
-    let behind = "COPY log FROM STDIN; INSERT INTO ev(id,v) VALUES ('K','c'); INSERT INTO ev(id,v) VALUES ('K','d')";
+    expect::expect_rows(&["K|a", "K|b"], &database.stored(log));
+    client.run("TRUNCATE log, ev");
+    let behind =
+        "COPY log FROM STDIN; INSERT INTO ev(id,v) VALUES ('K','c'); INSERT INTO ev(id,v) VALUES ('K','d')";
     let outcomes = wire::outcomes(&client.converse(&[query(behind), data.clone()].concat(), 1));
     assert_eq!(outcomes, ["COPY 2", "INSERT 0 1", "INSERT 0 1"]);
     expect::expect_rows(&["K|a", "K|b"], &database.stored(log));
@@ -217,16 +255,21 @@ fn data_of_one_copy_is_not_taken_for_that_of_another() {
     expect::expect_rows(&["K|e", "U1|a", "U2|b"], &database.stored(STORED));
 }
 
+/// The data of a COPY of one child.
+type Data<'a> = dyn Fn(i32) -> Vec<u8> + 'a;
+
 #[test]
 fn children_by_copy_follow_in_every_format() {
-    let tables = "CREATE TABLE par (id uuid PRIMARY KEY, v text); CREATE TABLE ch (n int, pid uuid REFERENCES par)";
-    let sized = |bytes: &[u8]| [&u32::try_from(bytes.len()).expect("short").to_be_bytes()[..], bytes].concat();
+    let tables =
+        "CREATE TABLE par (id uuid PRIMARY KEY, v text); CREATE TABLE ch (n int, pid uuid REFERENCES par)";
+    let sized =
+        |bytes: &[u8]| [&u32::try_from(bytes.len()).expect("short").to_be_bytes()[..], bytes].concat();
     let binary = |n: i32| {
         let row = [vec![0, 2], sized(&n.to_be_bytes()), sized(&expect::sixteen_bytes(key()))].concat();
         [&b"PGCOPY\n\xff\r\n\0"[..], &[0; 8], &row, &[0xff, 0xff]].concat()
     };
     let line = |separator: char| move |n: i32| format!("{n}{separator}{}\n", key()).into_bytes();
-    let forms: [(&str, &dyn Fn(i32) -> Vec<u8>); 4] = [
+    let forms: [(&str, &Data<'_>); 4] = [
         ("COPY ch FROM STDIN", &line('\t')),
         ("COPY ch FROM STDIN (FORMAT csv)", &line(',')),
         ("COPY ch(n, pid) FROM STDIN (FORMAT binary)", &binary),
@@ -243,9 +286,17 @@ fn children_by_copy_follow_in_every_format() {
         let seen = database.stored("SELECT n, v FROM ch JOIN par ON id = pid ORDER BY n");
         if sql.contains('|') {
             // A field with escapes is not written into.
-            assert_eq!((&outcomes[4..], seen.len()), (&["!57014".to_owned(), "ROLLBACK".to_owned()][..], 0), "{sql}");
+            assert_eq!(
+                (&outcomes[4..], seen.len()),
+                (&["!57014".to_owned(), "ROLLBACK".to_owned()][..], 0),
+                "{sql}"
+            );
         } else {
-            assert_eq!(outcomes, ["BEGIN", "INSERT 0 1", "COPY 1", "INSERT 0 1", "COPY 1", "COMMIT"], "{sql}");
+            assert_eq!(
+                outcomes,
+                ["BEGIN", "INSERT 0 1", "COPY 1", "INSERT 0 1", "COPY 1", "COMMIT"],
+                "{sql}"
+            );
             assert_eq!(seen, ["1|A", "2|B"], "{sql}");
         }
     }

@@ -19,14 +19,24 @@ fn transaction<'a>(steps: &[&'a str], fails: bool) -> Vec<(&'a str, &'a str)> {
 }
 
 /// Steps that all succeed.
-fn told<'a>(name: &'a str, tables: &'a str, steps: &'a [(&'a str, &'a str)], stored: (&'a str, &'a [&'a str]), rekeyed: &'a [&'a str]) -> Scenario<'a> {
+fn told<'a>(
+    name: &'a str,
+    tables: &'a str,
+    steps: &'a [(&'a str, &'a str)],
+    stored: (&'a str, &'a [&'a str]),
+    rekeyed: &'a [&'a str],
+) -> Scenario<'a> {
     Scenario { name, tables, steps, stored, rekeyed, bare: "23505", ..PLAIN }
 }
 
 #[test]
 fn a_child_names_one_of_several_keys_of_its_parent() {
     for (name, parents, children) in [
-        ("a key besides the primary key", "n int PRIMARY KEY, code uuid UNIQUE", "code uuid REFERENCES par(code)"),
+        (
+            "a key besides the primary key",
+            "n int PRIMARY KEY, code uuid UNIQUE",
+            "code uuid REFERENCES par(code)",
+        ),
         (
             "a key with a column more than the one that clashes",
             "tenant int, code uuid PRIMARY KEY, n int, UNIQUE (tenant, code)",
@@ -76,9 +86,13 @@ fn a_child_of_another_tenant_is_no_child_of_the_twins() {
     ];
     let stored = "SELECT n, v FROM ch JOIN par ON par.id = pid AND par.tenant = ch.tenant ORDER BY n";
     let with = |last| transaction(&[parents[0], parents[1], parents[2], last], false);
-    let (other, none) = (with("INSERT INTO ch(n,tenant,pid) VALUES (1,2,{K})"), with("INSERT INTO ch(n,tenant,pid) VALUES (1,NULL,{K})"));
+    let (other, none) = (
+        with("INSERT INTO ch(n,tenant,pid) VALUES (1,2,{K})"),
+        with("INSERT INTO ch(n,tenant,pid) VALUES (1,NULL,{K})"),
+    );
     // Which tenant's it is cannot be told.
-    let unknown = transaction(&[parents[0], parents[1], parents[2], "INSERT INTO ch(n,pid) VALUES (1,{K})"], true);
+    let unknown =
+        transaction(&[parents[0], parents[1], parents[2], "INSERT INTO ch(n,pid) VALUES (1,{K})"], true);
     let rekeyed: &[&str] = &["3.1<2.1 committed"];
     play(&[
         told("the other tenant's", tables, &other, (stored, &["1|other"]), rekeyed),
@@ -103,7 +117,8 @@ fn each_foreign_key_of_a_row_goes_its_own_way() {
         ],
         false,
     );
-    let stored = "SELECT n, a.v, b.v, tag FROM ch JOIN par a ON a.id = pid JOIN par b ON b.id = other ORDER BY n";
+    let stored =
+        "SELECT n, a.v, b.v, tag FROM ch JOIN par a ON a.id = pid JOIN par b ON b.id = other ORDER BY n";
     let rows: &[&str] = &["1|A|other|K", "2|B|other|K", "3|other|B|\\N"];
     play(&[told("two parents and a namesake", tables, &steps, (stored, rows), &["5.1<3.1 committed"])]);
 }
@@ -143,7 +158,11 @@ fn a_table_whose_key_is_its_parents_goes_with_it() {
         false,
     );
     let by_table = transaction(
-        &["INSERT INTO par VALUES ({K},'A')", "INSERT INTO par VALUES ({K},'B')", "INSERT INTO derived VALUES ({K},'a')"],
+        &[
+            "INSERT INTO par VALUES ({K},'A')",
+            "INSERT INTO par VALUES ({K},'B')",
+            "INSERT INTO derived VALUES ({K},'a')",
+        ],
         true,
     );
     let alone = [
@@ -175,14 +194,25 @@ fn trees_are_told_by_the_order_of_their_rows() {
     let (in_order, itself) = (one(in_order.as_str()), one(itself));
     let (roots_first, child_first) = (fails(roots_first.as_str()), fails(child_first.as_str()));
     let one_by_one = transaction(
-        &["INSERT INTO node VALUES ({K},NULL,'a')", "INSERT INTO node VALUES ({L},{K},'b')", "INSERT INTO node VALUES ({K},NULL,'c')", "INSERT INTO node VALUES ({M},{K},'d')"],
+        &[
+            "INSERT INTO node VALUES ({K},NULL,'a')",
+            "INSERT INTO node VALUES ({L},{K},'b')",
+            "INSERT INTO node VALUES ({K},NULL,'c')",
+            "INSERT INTO node VALUES ({M},{K},'d')",
+        ],
         false,
     );
     let rows: &[&str] = &["a|\\N", "b|a", "c|\\N", "d|c"];
     play(&[
         told("in order", tables, &in_order, (stored, rows), &["1.3<1.1 committed"]),
         told("one by one", tables, &one_by_one, (stored, rows), &["3.1<1.1 committed"]),
-        told("roots that refer to themselves", tables, &itself, (stored, &["a|a", "b|a", "c|c", "d|c"]), &["1.3<1.1 committed"]),
+        told(
+            "roots that refer to themselves",
+            tables,
+            &itself,
+            (stored, &["a|a", "b|a", "c|c", "d|c"]),
+            &["1.3<1.1 committed"],
+        ),
         told("roots first", tables, &roots_first, (stored, &[]), &["1.2<1.1 rolled_back"]),
         told("a child first", tables, &child_first, (stored, &[]), &[]),
     ]);
@@ -234,12 +264,22 @@ fn parts_of_one_statement_have_an_order_too() {
     let in_order = with([par("a", "A"), ch("b", 1), par("c", "B"), ch("d", 2)]);
     let child_first = with([ch("b", 1), par("a", "A"), par("c", "B"), ch("d", 2)]);
     let update = format!("WITH {}, {} UPDATE par SET v = 'x' WHERE id = {{K}}", par("a", "A"), par("b", "B"));
-    let (in_order, child_first) = ([(in_order.as_str(), "SELECT 1")], [(child_first.as_str(), "!23505 ambiguous")]);
+    let (in_order, child_first) =
+        ([(in_order.as_str(), "SELECT 1")], [(child_first.as_str(), "!23505 ambiguous")]);
     let update = [(update.as_str(), "!23505 ambiguous")];
     play(&[
-        Scenario { protocols: ONE_BY_ONE, ..told("in order", FAMILY, &in_order, (CHILDREN, &["1|A", "2|B"]), &["1.1<1.1 committed"]) },
-        Scenario { protocols: ONE_BY_ONE, ..told("a child first", FAMILY, &child_first, (CHILDREN, &[]), &[]) },
-        Scenario { protocols: ONE_BY_ONE, ..told("an UPDATE beside", FAMILY, &update, (CHILDREN, &[]), &["1.1<1.1 rolled_back"]) },
+        Scenario {
+            protocols: ONE_BY_ONE,
+            ..told("in order", FAMILY, &in_order, (CHILDREN, &["1|A", "2|B"]), &["1.1<1.1 committed"])
+        },
+        Scenario {
+            protocols: ONE_BY_ONE,
+            ..told("a child first", FAMILY, &child_first, (CHILDREN, &[]), &[])
+        },
+        Scenario {
+            protocols: ONE_BY_ONE,
+            ..told("an UPDATE beside", FAMILY, &update, (CHILDREN, &[]), &["1.1<1.1 rolled_back"])
+        },
     ]);
 }
 
@@ -251,11 +291,15 @@ fn children_follow_by_every_carrier() {
         ("SELECT", "INSERT INTO ch SELECT {N}, {K}::uuid"),
         ("VALUES in FROM", "INSERT INTO ch SELECT n, id FROM (VALUES ({N},{K}::uuid)) AS x(n, id)"),
         ("an array", "INSERT INTO ch SELECT {N}, one FROM unnest(ARRAY[{K}]::uuid[]) AS one"),
-        ("a CTE", "WITH one AS (INSERT INTO ch VALUES ({N},{K}) RETURNING n) INSERT INTO done SELECT n FROM one"),
+        (
+            "a CTE",
+            "WITH one AS (INSERT INTO ch VALUES ({N},{K}) RETURNING n) INSERT INTO done SELECT n FROM one",
+        ),
         ("an upsert", "INSERT INTO ch VALUES ({N},{K}) ON CONFLICT (n) DO UPDATE SET pid = EXCLUDED.pid"),
         ("an insert or nothing", "INSERT INTO ch VALUES ({N},{K}) ON CONFLICT DO NOTHING"),
     ] {
-        let child = |n: &str| child.replace("{N}", n).replace("'11111111-1111-4111-8111-11111111ABCD'", "{C}");
+        let child =
+            |n: &str| child.replace("{N}", n).replace("'11111111-1111-4111-8111-11111111ABCD'", "{C}");
         let key = if carrier == "upper case" { "{C}" } else { "{K}" };
         let par = |v: &str| format!("INSERT INTO par VALUES ({key},'{v}')");
         let (a, b, one, two) = (par("A"), par("B"), child("1"), child("2"));
@@ -272,7 +316,9 @@ fn children_follow_by_every_carrier() {
 #[test]
 fn json_and_prepared_statements_carry_children_too() {
     let json = |n: u32| {
-        format!("INSERT INTO ch SELECT * FROM json_to_recordset('[{{\"n\":{n},\"pid\":\"11111111-1111-4111-8111-111111111111\"}}]') AS x(n int, pid uuid)")
+        format!(
+            "INSERT INTO ch SELECT * FROM json_to_recordset('[{{\"n\":{n},\"pid\":\"11111111-1111-4111-8111-111111111111\"}}]') AS x(n int, pid uuid)"
+        )
     };
     let prepare = "PREPARE child(int, uuid) AS INSERT INTO ch VALUES ($1,$2)";
     let execute = |n: u32| format!("EXECUTE child({n},'11111111-1111-4111-8111-111111111111')");
@@ -282,7 +328,9 @@ fn json_and_prepared_statements_carry_children_too() {
     let mut wire = proxy.connect();
     wire.run(prepare);
     for child in [&json as &dyn Fn(u32) -> String, &execute] {
-        wire.run(&["BEGIN".to_owned(), par("A"), child(1), par("B"), child(2), "COMMIT".to_owned()].join(";"));
+        wire.run(
+            &["BEGIN".to_owned(), par("A"), child(1), par("B"), child(2), "COMMIT".to_owned()].join(";"),
+        );
         assert_eq!(wire.rows(CHILDREN), ["1|A", "2|B"], "{}", child(1));
         wire.run("TRUNCATE par, ch");
     }
@@ -303,5 +351,8 @@ fn a_delete_that_cascades_names_no_shared_key() {
         ("DELETE FROM grand WHERE g = 1", "DELETE 1"),
         ("COMMIT", "COMMIT"),
     ];
-    play(&[Scenario { protocols: SIMPLE, ..told("the first and its child go", tables, &steps, (CHILDREN, &["2|B"]), &["4.1<2.1 committed"]) }]);
+    play(&[Scenario {
+        protocols: SIMPLE,
+        ..told("the first and its child go", tables, &steps, (CHILDREN, &["2|B"]), &["4.1<2.1 committed"])
+    }]);
 }

@@ -125,7 +125,10 @@ const CLEAR: &[&str] = &[
 fn told(wire: &mut Wire, statement: &str) -> (String, String) {
     wire.run("ROLLBACK");
     wire.run("DISCARD ALL");
-    wire.run(&format!("BEGIN; INSERT INTO par VALUES ('{0}','A'); INSERT INTO par VALUES ('{0}','B')", key()));
+    wire.run(&format!(
+        "BEGIN; INSERT INTO par VALUES ('{0}','A'); INSERT INTO par VALUES ('{0}','B')",
+        key()
+    ));
     last(&wire.query(statement.replace('K', key())))
 }
 
@@ -165,7 +168,10 @@ const WITH_PARAMETERS: &[(&str, bool)] = &[
     ("UPDATE par SET v = 'x' WHERE id = ANY ($1)", true),
     ("DELETE FROM par WHERE id = $1", false),
     ("DELETE FROM par USING unnest($1::uuid[]) AS one(id) WHERE one.id = par.id", true),
-    ("MERGE INTO par USING (VALUES ($1::uuid)) AS one(id) ON one.id = par.id WHEN MATCHED THEN DELETE", false),
+    (
+        "MERGE INTO par USING (VALUES ($1::uuid)) AS one(id) ON one.id = par.id WHEN MATCHED THEN DELETE",
+        false,
+    ),
     ("INSERT INTO ch VALUES (1,$1)", false),
     ("INSERT INTO ch VALUES (1,coalesce($1::uuid,NULL))", false),
     ("INSERT INTO ch SELECT 1, $1", false),
@@ -197,19 +203,23 @@ fn a_parameter_names_a_shared_key_in_either_format() {
     let proxy = Proxy::before(&database);
     let mut wire = proxy.connect();
     let par = |v: &str| {
-        [message::extended("INSERT INTO par VALUES ($1,$2)", &[text(key()), text(v)]), message::sync()].concat()
+        [message::extended("INSERT INTO par VALUES ($1,$2)", &[text(key()), text(v)]), message::sync()]
+            .concat()
     };
     for (statement, array) in WITH_PARAMETERS {
         for parameter in parameters(*array) {
-            let bytes = [message::extended(statement, &[parameter.clone()]), message::sync()].concat();
+            let bytes =
+                [message::extended(statement, std::slice::from_ref(&parameter)), message::sync()].concat();
             let one_by_one = [message::query("BEGIN"), par("A"), par("B"), bytes];
-            let replies: Vec<Reply> =
-                one_by_one.iter().flat_map(|bytes| wire.converse(bytes, 1)).collect();
+            let replies: Vec<Reply> = one_by_one.iter().flat_map(|bytes| wire.converse(bytes, 1)).collect();
             let (outcome, message) = last(&replies);
             assert!(message.contains("ambiguous"), "{statement} {parameter:?}: {outcome} {message}");
             wire.run("ROLLBACK");
             let (outcome, message) = last(&wire.converse(&one_by_one.concat(), 4));
-            assert!(message.contains("ambiguous"), "pipelined {statement} {parameter:?}: {outcome} {message}");
+            assert!(
+                message.contains("ambiguous"),
+                "pipelined {statement} {parameter:?}: {outcome} {message}"
+            );
             wire.run("ROLLBACK");
         }
     }
@@ -228,7 +238,8 @@ fn the_error_names_the_table_the_key_both_rows_and_the_setting() {
         ("one Query", one(&format!("{insert}; {update}; SELECT 1")), 1),
         (
             "one group",
-            [insert.split(';').map(extended).collect::<Vec<_>>().concat(), extended(update), message::sync()].concat(),
+            [insert.split(';').map(extended).collect::<Vec<_>>().concat(), extended(update), message::sync()]
+                .concat(),
             1,
         ),
         ("Parse, Bind, Execute", [begun.clone(), extended(update), message::sync()].concat(), 3),
@@ -244,7 +255,10 @@ fn the_error_names_the_table_the_key_both_rows_and_the_setting() {
         let errors: Vec<&Reply> = replies.iter().filter(|reply| reply.tag == b'E').collect();
         let [error] = &errors[..] else { panic!("{form}: {replies:?}") };
         let says = |code: u8| error.field(code).unwrap_or_default();
-        let message = format!("untwin: ambiguous key {}: a statement that names it may mean either of two rows of public.par", key());
+        let message = format!(
+            "untwin: ambiguous key {}: a statement that names it may mean either of two rows of public.par",
+            key()
+        );
         assert_eq!((says(b'C').as_str(), says(b'M')), ("23505", message), "{form}");
         assert_eq!(
             says(b'D'),
@@ -263,9 +277,13 @@ fn a_copy_of_children_is_ended_with_the_same_words() {
     let database = Database::fresh(TABLES);
     let proxy = Proxy::before(&database);
     let mut wire = proxy.connect();
-    wire.run(&format!("BEGIN; INSERT INTO par VALUES ('{0}','A'); INSERT INTO par VALUES ('{0}','B')", key()));
+    wire.run(&format!(
+        "BEGIN; INSERT INTO par VALUES ('{0}','A'); INSERT INTO par VALUES ('{0}','B')",
+        key()
+    ));
     let data = format!("1\t{}\n", key());
-    let copy = [message::query("COPY ch FROM STDIN"), message::copy_data(data.as_bytes()), message::copy_done()];
+    let copy =
+        [message::query("COPY ch FROM STDIN"), message::copy_data(data.as_bytes()), message::copy_done()];
     let (outcome, message) = last(&wire.converse(&copy.concat(), 1));
     assert_eq!(outcome, "!57014");
     for word in [
@@ -284,7 +302,9 @@ fn what_is_kept_is_on_record() {
     let database = Database::fresh(TABLES);
     let proxy = Proxy::with(&database, &["--ambiguous", "keep"]);
     let mut wire = proxy.connect();
-    for statement in ["UPDATE par SET v = 'x' WHERE id = 'K'", "SELECT adopt('K')", "COPY ch FROM STDIN WHERE n > 0"] {
+    for statement in
+        ["UPDATE par SET v = 'x' WHERE id = 'K'", "SELECT adopt('K')", "COPY ch FROM STDIN WHERE n > 0"]
+    {
         let before = notes(&proxy, "kept, it means the first");
         let insert = "INSERT INTO par VALUES ('K','A'); INSERT INTO par VALUES ('K','B')";
         wire.run(&format!("BEGIN; {insert}").replace('K', key()));
@@ -294,7 +314,10 @@ fn what_is_kept_is_on_record() {
         assert_eq!(notes(&proxy, "kept, it means the first"), before + 1, "{statement}");
         wire.run("ROLLBACK");
     }
-    wire.run(&format!("BEGIN; INSERT INTO par VALUES ('{0}','A'),('{0}','B'); INSERT INTO ch VALUES (1,'{0}'); COMMIT", key()));
+    wire.run(&format!(
+        "BEGIN; INSERT INTO par VALUES ('{0}','A'),('{0}','B'); INSERT INTO ch VALUES (1,'{0}'); COMMIT",
+        key()
+    ));
     let records = proxy.settled_journal();
     let kept = |record: &&serde_json::Value| record["reason"] == "ambiguous reference kept";
     assert_eq!(records.iter().filter(kept).count(), 1, "{records:#?}");
