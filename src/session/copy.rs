@@ -3,6 +3,7 @@
 use super::inspect::Resolved;
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
+use super::refusal::Refusal;
 use super::rows_seen::{Asking, Base, Own, OwnMut, Planned, RowsSeen};
 use super::transaction::Block;
 use super::{Fact, Outcome, Session};
@@ -66,6 +67,15 @@ impl CopyOutcome {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.patches.is_empty() && self.facts.is_empty() && self.note.is_none() && self.fail.is_none()
+    }
+
+    /// The journal could not take the facts: without a record there is no rewrite. Rows that would then be stored
+    /// under the wrong parent must not be.
+    pub fn journal_failed(&mut self, facts: &[Fact]) {
+        self.patches.clear();
+        if facts.iter().any(Fact::follows) {
+            self.fail.get_or_insert_with(|| Refusal::of_unrecorded().reason());
+        }
     }
 
     pub fn clear(&mut self) {

@@ -4,7 +4,7 @@ use super::copy::CopyOpen;
 use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Unrecorded};
 use super::rows_seen::{Asking, Own};
 use super::said::Parameters;
 use super::{Outcome, Session};
@@ -85,6 +85,8 @@ impl Session {
         if let Some(refusal) = outcome.refusal.take() {
             self.refuse(&refusal, &bind, outcome);
             claims.clear();
+        } else if outcome.follows(0) {
+            outcome.unrecorded = Some(unrecorded(&Refusal::of_unrecorded(), &bind));
         }
         if let Some(portal) = self.portals.find(bind.portal) {
             portal.claims = claims;
@@ -154,29 +156,23 @@ impl Session {
             // Behind the two names and their zero bytes.
             let rest = body.get(bind.portal.len() + bind.statement.len() + 2..).unwrap_or_default();
             let body = [bind.portal, b"\0", SUBSTITUTE, rest].concat();
-            self.substitute(&text, &prepared.types, &body, outcome);
+            outcome.replacement = Some(substitution(&text, &prepared.types, &body));
+            self.substituted();
         }
     }
 
     /// The statement is not to be run: binds one that raises the error in its place.
     fn refuse(&mut self, refusal: &Refusal, bind: &Bind<'_>, outcome: &mut Outcome) {
         outcome.edits.clear();
-        let body = [bind.portal, b"\0", SUBSTITUTE, &[0; 6]].concat();
-        self.substitute(refusal.sql().as_bytes(), &[], &body, outcome);
+        let unrecorded = outcome.unrecorded.insert(unrecorded(refusal, bind));
+        outcome.replacement = Some(unrecorded.bytes.clone());
+        self.substituted();
     }
 
-    /// Another text is to be run than the one that is prepared: prepares it under a name of our own and
-    /// points the Bind at it. The two extra replies are swallowed.
-    fn substitute(&mut self, text: &[u8], types: &[u32], bind: &[u8], outcome: &mut Outcome) {
-        let mut oids = (types.len() as u16).to_be_bytes().to_vec();
-        types.iter().for_each(|oid| oids.extend_from_slice(&oid.to_be_bytes()));
-        let mut out = Vec::with_capacity(text.len() + bind.len() + 128);
-        frame::write(&mut out, frontend::CLOSE, &[b"S", SUBSTITUTE]);
-        frame::write(&mut out, frontend::PARSE, &[SUBSTITUTE, text, b"\0", &oids]);
-        frame::write(&mut out, frontend::BIND, &[bind]);
+    /// Another text is to be run than the one that is prepared. The two extra replies are swallowed.
+    fn substituted(&mut self) {
         self.due(Request::Substituted, Effects::new());
         self.due(Request::Substituted, Effects::new());
-        outcome.replacement = Some(out);
     }
 
     pub(super) fn execute_portal(&mut self, body: &[u8]) {
@@ -324,6 +320,23 @@ impl Session {
         self.inspect_at_once(prepared.statement.inserts().unwrap_or_default(), asking, outcome);
         outcome.note = outcome.note.or(self.account());
     }
+}
+
+/// Prepares a text under a name of our own, and binds it by this body.
+fn substitution(text: &[u8], types: &[u32], bind: &[u8]) -> Vec<u8> {
+    let mut oids = (types.len() as u16).to_be_bytes().to_vec();
+    types.iter().for_each(|oid| oids.extend_from_slice(&oid.to_be_bytes()));
+    let mut out = Vec::with_capacity(text.len() + bind.len() + 128);
+    frame::write(&mut out, frontend::CLOSE, &[b"S", SUBSTITUTE]);
+    frame::write(&mut out, frontend::PARSE, &[SUBSTITUTE, text, b"\0", &oids]);
+    frame::write(&mut out, frontend::BIND, &[bind]);
+    out
+}
+
+/// A Bind of a statement that raises the error.
+fn unrecorded(refusal: &Refusal, bind: &Bind<'_>) -> Unrecorded {
+    let body = [bind.portal, b"\0", SUBSTITUTE, &[0; 6]].concat();
+    Unrecorded { bytes: substitution(refusal.sql().as_bytes(), &[], &body), substitutes: true }
 }
 
 /// An argument of EXECUTE as a parameter: positions are those of the text.

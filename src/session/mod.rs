@@ -40,7 +40,7 @@ use crate::key;
 use crate::live::counters::Counters;
 use crate::live::held::Held;
 use crate::rekey::fresh::Entropy;
-use crate::rekey::judge::{Scratch, Twin};
+use crate::rekey::judge::{Action, Scratch, Twin};
 use crate::rekey::policy::{Limits, Mode, Policies, SessionPolicy};
 use crate::rekey::references::References;
 use crate::rekey::rows::Place;
@@ -54,7 +54,7 @@ use literals::Literals;
 use names::Names;
 use pipeline::{Due, Effects, More, Pipeline, Request};
 use prepared::{Portals, Prepared};
-use refusal::Refusal;
+use refusal::{Refusal, Unrecorded};
 use restore::Restore;
 use scope::SessionScope;
 use std::sync::Arc;
@@ -104,6 +104,13 @@ pub struct Fact {
     pub returned_as_sent: bool,
 }
 
+impl Fact {
+    /// A reference is given the fresh key of the row it belongs to: as it was sent it would mean another.
+    fn follows(&self) -> bool {
+        self.twin.action == Action::Followed
+    }
+}
+
 /// A key to be written over another, in the message that was handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
@@ -132,6 +139,8 @@ pub struct Outcome {
     pub facts: Vec<Fact>,
     /// Bytes to send instead of the message, once the facts are in the journal.
     pub replacement: Option<Vec<u8>>,
+    /// What to send if the journal cannot take the facts, where the message must not go as it came.
+    unrecorded: Option<Unrecorded>,
     /// Keys to put back into the rows that the statement returns.
     restores: Vec<Restore>,
     /// The message is not to be run: the server is to say why.
@@ -147,10 +156,16 @@ impl Outcome {
         self.edits.is_empty() && self.facts.is_empty() && self.replacement.is_none() && self.note.is_none()
     }
 
+    /// Whether a reference follows a row with a fresh key, by the facts from this one on.
+    fn follows(&self, from: usize) -> bool {
+        self.facts.iter().skip(from).any(Fact::follows)
+    }
+
     pub fn clear(&mut self) {
         self.edits.clear();
         self.facts.clear();
         self.replacement = None;
+        self.unrecorded = None;
         self.refusal = None;
         self.restores.clear();
         self.note = None;
@@ -370,12 +385,18 @@ impl Session {
         }
     }
 
-    /// The journal could not take the facts of the last outcome: nothing of it was applied. Without a
-    /// record there is no rewrite, so the keys it spoke of are forgotten.
-    /// `replaced` says that bytes were to be sent instead of the message.
-    pub fn journal_failed(&mut self, replaced: bool) {
-        if replaced {
+    /// The journal could not take the facts of the last outcome. Without a record there is no rewrite, so the message
+    /// goes as it came, and the keys it spoke of are forgotten; unless it would store a row under the wrong parent.
+    pub fn journal_failed(&mut self, outcome: &mut Outcome) {
+        outcome.edits.clear();
+        if outcome.replacement.take().is_some() {
             self.pipeline.keep_original();
+        }
+        if let Some(Unrecorded { bytes, substitutes }) = outcome.unrecorded.take() {
+            if substitutes {
+                self.pipeline.substitute_last();
+            }
+            outcome.replacement = Some(bytes);
         }
         self.window.clear();
         self.portals.forget_claims();

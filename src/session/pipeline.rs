@@ -139,6 +139,13 @@ impl Pipeline {
         self.due.extend(last);
     }
 
+    /// Two messages more are sent before the last: a Close and a Parse whose replies are swallowed.
+    pub fn substitute_last(&mut self) {
+        let Some(last) = self.due.pop_back() else { return };
+        let substituted = Due { request: Request::Substituted, more: None, ..last };
+        self.due.extend([substituted.clone(), substituted, last]);
+    }
+
     /// The server waits for COPY data: Syncs sent before the end of the data are never answered.
     pub fn copy_in(&mut self) {
         let ended = self.due.iter().position(|due| due.request == Request::CopyEnd);

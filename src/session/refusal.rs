@@ -5,6 +5,14 @@ use crate::catalog::model::Table;
 use crate::key;
 use crate::rekey::references::{Row, Shared};
 
+/// What is sent for a message whose facts the journal cannot take.
+#[derive(Debug)]
+pub struct Unrecorded {
+    pub bytes: Vec<u8>,
+    /// A statement is prepared in it, besides.
+    pub substitutes: bool,
+}
+
 /// Why a statement is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -36,6 +44,21 @@ impl Refusal {
         let (first, last) = shared.rows()?;
         let table = &shared.table;
         Some(Self::new(shared.old, "a statement that names it", table, table, [first, last]))
+    }
+
+    /// Rows that belong to a row with a fresh key cannot be given it, since that cannot be recorded.
+    #[must_use]
+    pub fn of_unrecorded() -> Self {
+        Self {
+            message: "untwin: the journal cannot be written to, so that no reference is given its row's fresh key"
+                .to_owned(),
+            detail: "An earlier row of this transaction was given a fresh key, and rows that refer to it must follow."
+                .to_owned(),
+            hint: "See to it that the journal can be written to, and send the transaction again.".to_owned(),
+            schema: String::new(),
+            table: String::new(),
+            constraint: String::new(),
+        }
     }
 
     /// `setting` is the table whose setting decides.

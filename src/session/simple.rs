@@ -2,7 +2,7 @@
 
 use super::copy::CopyOpen;
 use super::pipeline::{Effect, Effects, Request};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Unrecorded};
 use super::said::{Parameters, Said};
 use super::{Outcome, Session};
 use crate::catalog::Catalog;
@@ -14,13 +14,21 @@ use crate::wire::{frame, message};
 use std::ops::Range;
 
 /// The Query with the statement at `start`, and all behind it, replaced by one that raises the error.
-fn refused(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) -> Vec<u8> {
-    let mut edited = text.to_vec();
-    outcome.edits.drain(..).for_each(|edit| edit.apply(&mut edited));
-    let before = edited.get(..start).unwrap_or_default();
+fn refused(text: &[u8], start: usize, refusal: &Refusal) -> Vec<u8> {
+    let before = text.get(..start).unwrap_or_default();
     let mut out = Vec::with_capacity(start + 1024);
     frame::write(&mut out, frontend::QUERY, &[before, refusal.sql().as_bytes(), b"\0"]);
     out
+}
+
+/// Makes the server raise the error in place of the statement at `start` and all behind it. What was decided of the
+/// statements before it stands.
+fn refuse(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) {
+    let bytes = refused(text, start, refusal);
+    outcome.unrecorded.get_or_insert(Unrecorded { bytes, substitutes: false });
+    let mut edited = text.to_vec();
+    outcome.edits.drain(..).for_each(|edit| edit.apply(&mut edited));
+    outcome.replacement = Some(refused(&edited, start, refusal));
 }
 
 impl Session {
@@ -40,7 +48,7 @@ impl Session {
         while let Some(range) = statements.next() {
             let last = statements.peek().is_none();
             let statement = statement::classify(text, range.clone(), options);
-            let start = range.start;
+            let (start, facts) = (range.start, outcome.facts.len());
             self.check_text(&statement, text, range.clone(), outcome);
             if let Statement::CopyIn(copy) = &statement {
                 self.check_copy(copy, self.others_beside_copy(last), outcome);
@@ -51,8 +59,12 @@ impl Session {
             };
             if let Some(refusal) = outcome.refusal.take() {
                 // What stands behind it is not run anyway.
-                outcome.replacement = Some(refused(text, start, &refusal, outcome));
+                refuse(text, start, &refusal, outcome);
                 break;
+            }
+            if outcome.unrecorded.is_none() && outcome.follows(facts) {
+                let bytes = refused(text, start, &Refusal::of_unrecorded());
+                outcome.unrecorded = Some(Unrecorded { bytes, substitutes: false });
             }
             effects.push((effect, self.fates.recorded()));
         }
@@ -104,7 +116,7 @@ impl Session {
     fn unread_query(&mut self, text: &[u8], outcome: &mut Outcome) {
         self.check_unread(text, outcome);
         if let Some(refusal) = outcome.refusal.take() {
-            outcome.replacement = Some(refused(text, 0, &refusal, outcome));
+            refuse(text, 0, &refusal, outcome);
         }
         self.statement_boundary();
         self.opaque();
@@ -123,7 +135,7 @@ impl Session {
         }
         if let Some(refusal) = outcome.refusal.take() {
             // Answered like the call: with an error, and ReadyForQuery.
-            outcome.replacement = Some(refused(b"", 0, &refusal, outcome));
+            refuse(b"", 0, &refusal, outcome);
         }
         self.statement_boundary();
         self.opaque();

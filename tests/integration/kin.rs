@@ -1,6 +1,9 @@
 //! Foreign keys of every shape: a child that could be either row's is told by the order, or fails; one that could not is left alone.
 
+use crate::expect::LETTERS;
 use crate::scenario::{ONE_BY_ONE, PLAIN, SIMPLE, Scenario, play};
+use crate::support::message::{self, text};
+use crate::support::{Database, Proxy, wire};
 
 /// Parents, and what their children are seen with.
 const FAMILY: &str = "CREATE TABLE par (id uuid PRIMARY KEY, v text);
@@ -323,8 +326,8 @@ fn json_and_prepared_statements_carry_children_too() {
     let prepare = "PREPARE child(int, uuid) AS INSERT INTO ch VALUES ($1,$2)";
     let execute = |n: u32| format!("EXECUTE child({n},'11111111-1111-4111-8111-111111111111')");
     let par = |v: &str| format!("INSERT INTO par VALUES ('11111111-1111-4111-8111-111111111111','{v}')");
-    let database = crate::support::Database::fresh(FAMILY);
-    let proxy = crate::support::Proxy::before(&database);
+    let database = Database::fresh(FAMILY);
+    let proxy = Proxy::before(&database);
     let mut wire = proxy.connect();
     wire.run(prepare);
     for child in [&json as &dyn Fn(u32) -> String, &execute] {
@@ -355,4 +358,35 @@ fn a_delete_that_cascades_names_no_shared_key() {
         protocols: SIMPLE,
         ..told("the first and its child go", tables, &steps, (CHILDREN, &["2|B"]), &["4.1<2.1 committed"])
     }]);
+}
+
+#[test]
+fn a_child_whose_record_cannot_be_written_is_not_stored() {
+    let key = LETTERS[0].1;
+    let query = |sql: &str| message::query(sql.replace("'K'", &format!("'{key}'")));
+    let data = [message::copy_data(format!("2\t{key}\n").as_bytes()), message::copy_done()].concat();
+    let bound = [message::extended("INSERT INTO ch VALUES (2,$1)", &[text(key)]), message::sync()].concat();
+    let child = "INSERT INTO ch VALUES (2,'K')";
+    for (form, bytes, in_order, state) in [
+        ("by Query", query(&format!("SELECT 1; {child}; SELECT 2")), true, "!23505"),
+        ("by Bind", bound.clone(), true, "!23505"),
+        ("by COPY", [query("COPY ch FROM STDIN"), data].concat(), true, "!57014"),
+        ("ambiguous, by Query", query(child), false, "!23505"),
+        ("ambiguous, by Bind", bound, false, "!23505"),
+    ] {
+        let database = Database::fresh(FAMILY);
+        let proxy = Proxy::before(&database);
+        let mut client = proxy.connect();
+        client.converse(&query("BEGIN; INSERT INTO par VALUES ('K','A')"), 1);
+        if in_order {
+            client.converse(&query("INSERT INTO ch VALUES (1,'K')"), 1);
+        }
+        client.converse(&query("INSERT INTO par VALUES ('K','B')"), 1);
+        proxy.fill_disk();
+        let replies = client.converse(&bytes, 1);
+        assert_eq!(wire::outcomes(&replies).last().map(String::as_str), Some(state), "{form}: {replies:?}");
+        let next = [message::query("COMMIT"), message::extended("SELECT 1", &[]), message::sync()].concat();
+        assert_eq!(wire::outcomes(&client.converse(&next, 2)), ["ROLLBACK", "SELECT 1"], "{form}");
+        assert_eq!(database.stored("SELECT count(*) FROM par"), ["0"], "{form}");
+    }
 }

@@ -15,7 +15,9 @@ use tempfile::TempDir;
 use super::{Database, Wire};
 
 /// Runs the binary until it ends, or until the pipe on stdin closes: that happens when the test process ends, however it ends.
+/// A file that may not grow is an error to it, and not its end.
 const SUPERVISOR: &str = r#"
+trap '' XFSZ
 exec 3<&0
 (read -r end <&3; kill -9 $$) 2>/dev/null >/dev/null </dev/null &
 exec 3<&-
@@ -105,6 +107,14 @@ impl Proxy {
         Wire::open(self.address, &[("user", "postgres"), ("database", &self.database)])
             .unwrap_or_else(|error| panic!("no connection through untwin: {error}\n{}", self.stderr()))
             .0
+    }
+
+    /// Lets no file of the process grow: from now on its journal cannot be written to.
+    pub fn fill_disk(&self) {
+        let size = std::fs::metadata(&self.journal).expect("the journal is there").len();
+        let limit = format!("--fsize={size}");
+        let status = Command::new("prlimit").args(["--pid", &self.child.id().to_string(), &limit]).status();
+        assert!(status.expect("prlimit is part of every system").success());
     }
 
     /// Sends a signal, named as `kill` names it.

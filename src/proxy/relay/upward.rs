@@ -299,22 +299,19 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
 
     fn apply_copied(&mut self) {
         let copied = &mut self.copied;
-        let mut recorded = true;
         if !copied.facts.is_empty() || copied.note.is_some() {
             let mut outcome = Outcome::default();
             std::mem::swap(&mut outcome.facts, &mut copied.facts);
             outcome.note = copied.note;
-            recorded = record(self.link, &mut outcome);
+            if !record(self.link, &mut outcome) {
+                copied.journal_failed(&outcome.facts);
+            }
         }
-        if recorded {
-            for (at, bytes) in &copied.patches {
-                let Some(start) = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok())
-                else {
-                    continue;
-                };
-                if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
-                    place.copy_from_slice(bytes);
-                }
+        for (at, bytes) in &copied.patches {
+            let start = at.checked_sub(self.base).and_then(|start| usize::try_from(start).ok());
+            let Some(start) = start else { continue };
+            if let Some(place) = self.buffer.filled_mut().get_mut(start..start + bytes.len()) {
+                place.copy_from_slice(bytes);
             }
         }
     }
@@ -409,8 +406,7 @@ fn record(link: &Link<'_>, outcome: &mut Outcome) -> bool {
         Err(error) => {
             tracing::error!(%error, "without a record there is no rewrite: keys are forwarded as they are");
             link.shared.counters.journal_errors_total.increment();
-            session.journal_failed(outcome.replacement.take().is_some());
-            outcome.edits.clear();
+            session.journal_failed(outcome);
             false
         }
     }
