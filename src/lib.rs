@@ -14,16 +14,18 @@
 //! | 0 | [`wire`] | bytes and frames of the Postgres protocol |
 //! | 0 | [`sql`] | statement text and what it says |
 //! | 0 | [`key`] | a UUID and how it is spelled |
-//! | 0 | [`live`] | what is happening now: counters |
+//! | 0 | [`live`] | what is happening now: counters, health |
 //! | 1 | [`catalog`] | the database's unique keys, and which table a name means |
 //! | 2 | [`carrier`] | where the keys stand in a statement's data |
 //! | 3 | [`rekey`] | the decision: first or twin, and what becomes of a twin |
 //! | 4 | [`session`] | one conversation as a state machine |
 //! | 4 | [`journal`] | the rewrite log |
 //! | 5 | [`proxy`] | sockets |
+//! | 6 | [`admin`] | looking in: metrics and health by HTTP |
 //! | 7 | [`config`] | settings from file, environment and flags |
 //! | 8 | [`cli`] | the commands |
 
+pub mod admin;
 pub mod carrier;
 pub mod catalog;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! Counters of the whole process, one line each. Knows their names and values, not who counts or reads.
+//! Counters of the whole process, one list. Knows their names and values, not who counts or reads.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +38,11 @@ impl Number {
     pub fn subtract(&self, by: u64) {
         let less = |value: u64| Some(value.saturating_sub(by));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Makes it `value`.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     /// The value now.
@@ -92,28 +97,16 @@ impl fmt::Display for ByReason {
     }
 }
 
-/// The value of a counter when it was looked at.
+/// One number of a metric when it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// One number.
-    Plain(u64),
-    /// One number a reason.
-    ByReason(Vec<(&'static str, u64)>),
+pub struct Sample {
+    /// What tells it from the others of its metric: names and values.
+    pub labels: Vec<(&'static str, &'static str)>,
+    /// The number.
+    pub value: u64,
 }
 
-impl From<&Number> for Value {
-    fn from(number: &Number) -> Self {
-        Self::Plain(number.value())
-    }
-}
-
-impl From<&ByReason> for Value {
-    fn from(numbers: &ByReason) -> Self {
-        Self::ByReason(numbers.values())
-    }
-}
-
-/// A counter as it is shown.
+/// A metric as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The name, without a prefix.
@@ -122,58 +115,126 @@ pub struct Reading {
     pub about: &'static str,
     /// How it moves.
     pub kind: Kind,
-    /// Its value.
-    pub value: Value,
+    /// Its numbers.
+    pub samples: Vec<Sample>,
 }
 
+/// What a counter can be read from.
+trait Cell {
+    /// Its numbers, with these labels and, where there are several, the label `by`.
+    fn samples(&self, labels: &[(&'static str, &'static str)], by: &'static str) -> Vec<Sample>;
+}
+
+impl Cell for Number {
+    fn samples(&self, labels: &[(&'static str, &'static str)], _: &'static str) -> Vec<Sample> {
+        vec![Sample { labels: labels.to_vec(), value: self.value() }]
+    }
+}
+
+impl Cell for ByReason {
+    fn samples(&self, labels: &[(&'static str, &'static str)], by: &'static str) -> Vec<Sample> {
+        let sample = |(reason, value)| Sample { labels: [labels, &[(by, reason)]].concat(), value };
+        self.values().into_iter().map(sample).collect()
+    }
+}
+
+/// `metric: kind, "what it is" { counters of the metric: cell [labels] by label; }`
 macro_rules! counters {
-    ($($name:ident: $cell:ident, $kind:ident, $about:literal;)+) => {
+    ($($metric:ident: $kind:ident, $help:literal {
+        $($name:ident: $cell:ident [$($label:ident = $value:literal),*] $(by $by:ident)?;)+
+    })+) => {
         /// Every counter. Shared by `Arc`, never global.
         #[derive(Debug, Default)]
-        pub struct Counters { $(#[doc = $about] pub $name: $cell,)+ }
+        pub struct Counters { $($(
+            #[doc = $help]
+            $(#[doc = concat!("\n\nWith `", stringify!($label), " = ", $value, "`.")])*
+            pub $name: $cell,
+        )+)+ }
 
         impl Counters {
             /// All of them, in the order in which they are declared.
             #[must_use]
             pub fn readings(&self) -> Vec<Reading> {
                 vec![$(Reading {
-                    name: stringify!($name),
-                    about: $about,
+                    name: stringify!($metric),
+                    about: $help,
                     kind: Kind::$kind,
-                    value: Value::from(&self.$name),
-                },)+]
+                    samples: [$(self.$name.samples(
+                        &[$((stringify!($label), $value)),*],
+                        concat!($(stringify!($by))?),
+                    )),+].concat(),
+                }),+]
             }
         }
     };
 }
 
 counters! {
-    sessions_total: Number, Counter, "Sessions accepted from clients.";
-    sessions_open: Number, Gauge, "Sessions open now.";
-    draining: Number, Gauge, "1 once the process is to end: it takes no more sessions.";
-    sessions_refused_total: ByReason, Counter, "Sessions that ended before they were ready for queries.";
-    inspected_statements_total: Number, Counter, "Executed statements whose keys were read.";
-    uninspected_total: ByReason, Counter, "Statements that may insert keys and were forwarded unread.";
-    keys_claimed_total: Number, Counter, "Keys compared with the keys of their transaction.";
-    rekeyed_total: Number, Counter, "Twins given a fresh key.";
-    followed_total: Number, Counter, "References given the fresh key of the row they belong to.";
-    identical_total: Number, Counter, "Twins that equalled the first row in every column.";
-    observed_total: Number, Counter, "Twins that rewrite mode would have given a fresh key.";
-    forwarded_total: ByReason, Counter, "Twins forwarded as they were.";
-    failed_total: ByReason, Counter, "Statements made to fail because their meaning was ambiguous.";
-    committed_total: Number, Counter, "Rekeyed rows whose transaction committed.";
-    rolled_back_total: Number, Counter, "Rekeyed rows whose transaction was rolled back.";
-    fate_unknown_total: Number, Counter, "Rekeyed rows whose transaction's end was not seen.";
-    limits_reached_total: ByReason, Counter, "Transactions relayed without rekeying from a limit on.";
-    key_bytes: Number, Gauge, "Memory held by the keys of all open transactions, in bytes.";
-    journal_errors_total: Number, Counter, "Writes to the journal that failed.";
-    catalog_loads_total: Number, Counter, "Catalogs loaded.";
-    catalog_errors_total: Number, Counter, "Catalogs that could not be loaded.";
-    cancels_total: Number, Counter, "Requests to cancel that were forwarded.";
-    cancels_dropped_total: Number, Counter, "Requests to cancel that were dropped, since too many came at a time.";
-    upstream_errors_total: ByReason, Counter, "Connections to the database that failed.";
-    client_errors_total: ByReason, Counter, "Sessions ended by what the client did.";
-    panics_total: Number, Counter, "Faults of untwin itself, each of which ended one session.";
+    inserts_total: Counter, "Executed statements that insert rows, or may: inspected, or forwarded for a reason." {
+        inspected_statements_total: Number [result = "inspected", reason = ""];
+        uninspected_total: ByReason [result = "forwarded"] by reason;
+    }
+    twins_total: Counter, "Rows with the key of an earlier row of their transaction, and references to such rows, by what was done." {
+        rekeyed_total: Number [action = "rekeyed", reason = ""];
+        followed_total: Number [action = "followed", reason = ""];
+        observed_total: Number [action = "observed", reason = ""];
+        forwarded_total: ByReason [action = "forwarded"] by reason;
+        failed_total: ByReason [action = "failed"] by reason;
+    }
+    identical_twins_total: Counter, "Twins that equalled the first row in every column: most likely delivered twice." {
+        identical_total: Number [];
+    }
+    rewritten_transactions_total: Counter, "Transactions in which a key was rewritten." {
+        rewritten_transactions_total: Number [];
+    }
+    twin_fates_total: Counter, "Records of the journal whose transaction has ended, by how." {
+        committed_total: Number [fate = "committed"];
+        rolled_back_total: Number [fate = "rolled_back"];
+        fate_unknown_total: Number [fate = "unknown"];
+    }
+    sessions_total: Counter, "Connections accepted from clients." {
+        sessions_total: Number [];
+    }
+    sessions_open: Gauge, "Connections of clients open now." {
+        sessions_open: Number [];
+    }
+    sessions_refused_total: Counter, "Connections that ended before they were ready for queries." {
+        sessions_refused_total: ByReason [] by reason;
+    }
+    client_errors_total: Counter, "Sessions ended by what the client did." {
+        client_errors_total: ByReason [] by reason;
+    }
+    upstream_errors_total: Counter, "Connections to the database that failed, by what they were for." {
+        upstream_errors_total: ByReason [] by purpose;
+    }
+    cancels_total: Counter, "Requests to cancel: forwarded, or dropped since too many came at a time." {
+        cancels_total: Number [result = "forwarded"];
+        cancels_dropped_total: Number [result = "dropped"];
+    }
+    key_bytes: Gauge, "Memory held by the keys of all open transactions, in bytes." {
+        key_bytes: Number [];
+    }
+    limits_reached_total: Counter, "Transactions relayed without rekeying from a limit on, by setting." {
+        limits_reached_total: ByReason [] by setting;
+    }
+    journal_errors_total: Counter, "Writes to the journal that failed: the keys were forwarded as they were." {
+        journal_errors_total: Number [];
+    }
+    catalog_loads_total: Counter, "Times that the tables of a database were learned." {
+        catalog_loads_total: Number [];
+    }
+    catalog_errors_total: Counter, "Times that the tables of a database could not be learned." {
+        catalog_errors_total: Number [];
+    }
+    catalog_loaded_timestamp_seconds: Gauge, "When the tables of a database were last learned, in seconds since 1970." {
+        catalog_loaded_at: Number [];
+    }
+    draining: Gauge, "1 once nobody is let in any more, since the process ends." {
+        draining: Number [];
+    }
+    panics_total: Counter, "Faults of untwin itself, each of which ended one session." {
+        panics_total: Number [];
+    }
 }
 
 #[cfg(test)]
@@ -187,12 +248,20 @@ mod tests {
         counters.sessions_open.decrement();
         counters.forwarded_total.increment("guarded");
         counters.forwarded_total.add("literal again", 2);
-        let value = |name| counters.readings().into_iter().find(|r| r.name == name).map(|r| r.value);
+        let samples = |name| counters.readings().into_iter().find(|r| r.name == name).map(|r| r.samples);
         assert_eq!(counters.forwarded_total.to_string(), "guarded: 1, literal again: 2");
         assert_eq!(counters.uninspected_total.to_string(), "none");
-        assert_eq!(value("sessions_open"), Some(Value::Plain(1)));
-        let reasons = vec![("guarded", 1), ("literal again", 2)];
-        assert_eq!(value("forwarded_total"), Some(Value::ByReason(reasons)));
+        let sample = |labels: &[(&'static str, &'static str)], value| Sample { labels: labels.to_vec(), value };
+        assert_eq!(samples("sessions_open"), Some(vec![sample(&[], 1)]));
+        let twins = vec![
+            sample(&[("action", "rekeyed"), ("reason", "")], 0),
+            sample(&[("action", "followed"), ("reason", "")], 0),
+            sample(&[("action", "observed"), ("reason", "")], 0),
+            sample(&[("action", "forwarded"), ("reason", "guarded")], 1),
+            sample(&[("action", "forwarded"), ("reason", "literal again")], 2),
+        ];
+        assert_eq!(samples("twins_total"), Some(twins));
+        assert_eq!(samples("upstream_errors_total"), Some(vec![]));
     }
 
     #[test]
