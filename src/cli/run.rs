@@ -3,15 +3,17 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::notify::Manager;
 use super::{banner, descriptors, fail, logging};
-use crate::config::reload::needs_restart;
+use crate::admin::{Admin, Live};
+use crate::config::reload::{changes_sessions, needs_restart};
 use crate::config::settings::Settings;
 use crate::config::{self, Config, Sources};
 use crate::journal::writer::Journal;
 use crate::live::counters::Counters;
+use crate::live::health::{Health, Stage};
 use crate::proxy::{Proxy, Reloader, Workers};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,7 +39,7 @@ pub(super) fn run(sources: Sources) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(error),
     };
-    let served = runtime.block_on(serve(config, journal, Reload { sources, running: settings }));
+    let served = runtime.block_on(serve(config, journal, Reload::new(sources, settings)));
     // Sessions that are still open end with the process.
     runtime.shutdown_background();
     match served {
@@ -46,11 +48,16 @@ pub(super) fn run(sources: Sources) -> ExitCode {
     }
 }
 
-async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Result<()> {
+async fn serve(config: Config, journal: Journal, mut reload: Reload) -> std::io::Result<()> {
     let path = journal.path().to_owned();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let counters = Arc::new(Counters::default());
+    let health = Arc::new(Health::starting(Instant::now()));
+    if let Some(admin) = config.admin {
+        let live = Live { counters: Arc::clone(&counters), health: Arc::clone(&health) };
+        look_in(Admin::bind(admin)?, live)?;
+    }
     let workers = Workers::start(config.workers.get())?;
     let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?.with_workers(workers);
     let reloader = proxy.reloader();
@@ -61,23 +68,54 @@ async fn serve(config: Config, journal: Journal, reload: Reload) -> std::io::Res
     drop(out);
     let manager = Manager::from_environment();
     manager.ready();
+    health.enter(Stage::Serving);
     // A little longer than the sessions get, for farewells.
-    let limit = config.drain_timeout + Duration::from_secs(10);
+    let limit = config.drain_delay + config.drain_timeout + Duration::from_secs(10);
     let drain = async {
         terminate.recv().await;
         manager.stopping(limit);
+        leave(&health, config.drain_delay).await;
     };
     let stop = async {
         interrupt.recv().await;
         manager.stopping(limit);
+        health.enter(Stage::Draining);
     };
     tokio::select! {
         () = proxy.serve(drain, stop) => {}
         () = manager.keep_alive() => {}
+        () = beat(&health) => {}
         () = reload.whenever(hangup, &reloader) => {}
     }
     farewell(&counters);
     Ok(())
+}
+
+/// Answers those who look in, until the process ends.
+fn look_in(admin: Admin, live: Live) -> std::io::Result<()> {
+    let address = admin.address()?;
+    admin.start(live)?;
+    tracing::info!(%address, "metrics and health are told");
+    Ok(())
+}
+
+/// Says that it is time to go elsewhere, and lets clients in for `delay` yet: it takes a while until those who
+/// choose among several untwins have heard of it.
+async fn leave(health: &Health, delay: Duration) {
+    health.enter(Stage::Leaving);
+    if !delay.is_zero() {
+        tracing::info!(?delay, "about to end: clients are still let in");
+        tokio::time::sleep(delay).await;
+    }
+    health.enter(Stage::Draining);
+}
+
+/// Shows that this loop turns. Never returns.
+async fn beat(health: &Health) {
+    loop {
+        health.beat(Instant::now());
+        tokio::time::sleep(Health::PULSE).await;
+    }
 }
 
 /// Says what was done: how many statements were inspected, how many were not, and why.
@@ -106,27 +144,36 @@ impl Read {
     }
 }
 
-/// Where the configuration comes from, and what of it was read at the start.
+/// Where the configuration comes from, and what of it is in force.
 struct Reload {
     sources: Sources,
+    /// As read at the start.
     running: Settings,
+    /// As read last.
+    last: Settings,
 }
 
 impl Reload {
+    fn new(sources: Sources, running: Settings) -> Self {
+        Self { sources, last: running.clone(), running }
+    }
+
     /// Reads the configuration anew at every SIGHUP. Never returns.
-    async fn whenever(&self, mut hangup: Signal, reloader: &Reloader) {
+    async fn whenever(&mut self, mut hangup: Signal, reloader: &Reloader) {
         while hangup.recv().await.is_some() {
             self.again(reloader);
             match reloader.reload_credentials() {
-                Ok(()) => tracing::info!("certificates and keys were read again: new connections use them"),
-                Err(error) => tracing::error!(%error, "certificates and keys stay as they were"),
+                Ok(()) => {
+                    tracing::info!("certificates, keys and users were read again: new connections use them");
+                }
+                Err(error) => tracing::error!(%error, "certificates, keys and users stay as they were"),
             }
         }
         std::future::pending().await
     }
 
     /// Reads the configuration anew. If it is wrong, everything stays as it is.
-    fn again(&self, reloader: &Reloader) {
+    fn again(&mut self, reloader: &Reloader) {
         let read = match Read::from(&self.sources) {
             Ok(read) => read,
             Err(error) => return tracing::error!(%error, "the configuration stays as it was"),
@@ -135,6 +182,11 @@ impl Reload {
             tracing::warn!(setting, "this setting changes only when untwin is started again");
         }
         reloader.reload(read.config.rules());
-        tracing::info!("the configuration was read again: sessions follow it from their next transaction on");
+        if changes_sessions(&self.last, &read.settings) {
+            tracing::info!("the configuration was read again: sessions follow it from their next transaction on");
+        } else {
+            tracing::info!("the configuration was read again: nothing changes for sessions");
+        }
+        self.last = read.settings;
     }
 }

@@ -1,5 +1,7 @@
 //! How addresses are spelled in settings. Pure; resolves no name.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use super::value::{BadValue, list_setting, setting};
@@ -49,6 +51,29 @@ list_setting!(
     "addresses: `127.0.0.1:6432`, `/directory` of a unix socket, separated by commas or as a list"
 );
 
+/// Where metrics and health are told: an IP address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminListen(pub SocketAddr);
+
+setting!(AdminListen, "an IP address and a port: `127.0.0.1:9632`");
+
+impl FromStr for AdminListen {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |_| {
+            BadValue(format!("`{text}` is no IP address with a port: write `127.0.0.1:9632` or `[::1]:9632`"))
+        };
+        text.parse().map(Self).map_err(bad)
+    }
+}
+
+impl fmt::Display for AdminListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +106,16 @@ mod tests {
             ["", "6432", ":6432", "host", "host:", "host:65536", "::1:6432", "[x]:1", "a@b:1", "tcp://h:1"]
         {
             assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_told_at_an_ip_address() {
+        for text in ["127.0.0.1:9632", "0.0.0.0:0", "[::1]:9632"] {
+            assert_eq!(text.parse::<AdminListen>().unwrap().to_string(), text);
+        }
+        for text in ["", "9632", ":9632", "localhost:9632", "127.0.0.1", "/run/untwin", "127.0.0.1:65536"] {
+            assert!(text.parse::<AdminListen>().is_err(), "{text}");
         }
     }
 

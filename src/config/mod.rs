@@ -17,6 +17,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::admin;
 use crate::journal;
 use crate::proxy::tls::{ClientMode, ClientTls};
 use crate::proxy::{self, AuthQuery, Authentication, ListenOptions, SessionLimits, Tcp, Wanted};
@@ -55,6 +56,10 @@ pub struct Config {
     pub workers: NonZeroUsize,
     /// How long sessions may go on once untwin is to end.
     pub drain_timeout: Duration,
+    /// How long clients are still let in once it is known that untwin is to end.
+    pub drain_delay: Duration,
+    /// Where metrics and health are told, if anywhere.
+    pub admin: Option<admin::Config>,
     /// How long the knowledge of the database's tables is trusted.
     pub catalog_ttl: Duration,
     /// What becomes of twins, per session and table.
@@ -219,8 +224,8 @@ impl Config {
                 socket_mode: set("socket_mode", settings.socket_mode)?.0,
             },
             session_limits: SessionLimits {
-                total: settings.max_connections,
-                per_user: settings.max_user_connections,
+                total: settings.max_connections.map(|count| count.0),
+                per_user: settings.max_user_connections.map(|count| count.0),
             },
             tcp: Tcp {
                 keepalive_idle: set("tcp_keepalive_idle", settings.tcp_keepalive_idle)?.0,
@@ -253,7 +258,11 @@ impl Config {
             connect_timeout: set("connect_timeout", settings.connect_timeout)?.0,
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
-            workers: set("workers", settings.workers)?,
+            drain_delay: settings.drain_delay.map_or(Duration::ZERO, |delay| delay.0),
+            admin: settings
+                .admin_listen
+                .map(|listen| admin::Config { listen: listen.0, reuse_port: settings.reuse_port == Some(true) }),
+            workers: set("workers", settings.workers)?.0,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {
                 statement_bytes: set("max_statement_bytes", settings.max_statement_bytes)?.0,

@@ -29,6 +29,14 @@ pub fn needs_restart(running: &Settings, read: &Settings) -> Vec<String> {
     names.filter(|name| !AT_RUN_TIME.contains(&name.as_str())).filter(differs).cloned().collect()
 }
 
+/// Whether sessions have to follow something else from their next transaction on.
+#[must_use]
+pub fn changes_sessions(before: &Settings, after: &Settings) -> bool {
+    let values = |settings| serde_json::to_value(settings).unwrap_or_default();
+    let (before, after) = (values(before), values(after));
+    AT_RUN_TIME.iter().any(|&name| before.get(name) != after.get(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +58,20 @@ mod tests {
             assert_eq!(named, expected, "{text}");
         }
         assert_eq!(needs_restart(&running, &running), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_sessions_follow_is_told_from_what_they_do_not() {
+        let settings = |text: &str| toml::from_str::<Settings>(text).unwrap().over(Settings::defaults());
+        let running = settings("mode = 'strict'");
+        for (text, changes) in [
+            ("mode = 'strict'", false),
+            ("mode = 'strict'\nlog_level = 'debug'", false),
+            ("mode = 'observe'", true),
+            ("mode = 'strict'\n[[table]]\nname = 'a.b'", true),
+        ] {
+            assert_eq!(changes_sessions(&running, &settings(text)), changes, "{text}");
+        }
     }
 
     #[test]

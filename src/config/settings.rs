@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::address::Listen;
+use super::address::{AdminListen, Listen};
 use super::networks::Networks;
 use super::upstream::Upstream;
-use super::value::{Auth, BadValue, FileMode, LogFormat, LogLevel, Period, Size, setting};
+use super::value::{Auth, BadValue, Count, FileMode, LogFormat, LogLevel, Period, Size, setting};
 use crate::proxy::tls::{ClientCertificates, ClientMode};
 use crate::rekey::policy::{
     Ambiguous, IdenticalRows, Mode, NameBased, Overrides, Policies, Returning, TableRule,
@@ -42,10 +42,10 @@ pub struct Settings {
     pub proxy_protocol: Option<Networks>,
     /// The most sessions at one time [default: no limit]
     #[arg(long, value_name = "SESSIONS")]
-    pub max_connections: Option<NonZeroUsize>,
+    pub max_connections: Option<Count>,
     /// The most sessions of one user at one time [default: no limit]
     #[arg(long, value_name = "SESSIONS")]
-    pub max_user_connections: Option<NonZeroUsize>,
+    pub max_user_connections: Option<Count>,
     /// How long a TCP connection may be silent before its other end is probed
     #[arg(long, value_name = "TIME")]
     pub tcp_keepalive_idle: Option<Period>,
@@ -145,9 +145,15 @@ pub struct Settings {
     /// How long sessions may go on after SIGTERM; each ends when it is outside a transaction
     #[arg(long, value_name = "TIME")]
     pub drain_timeout: Option<Period>,
+    /// How long clients are still let in after SIGTERM, while /readyz says no already [default: not at all]
+    #[arg(long, value_name = "TIME")]
+    pub drain_delay: Option<Period>,
+    /// Where metrics and health are told by HTTP: /metrics, /livez, /readyz [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin_listen: Option<AdminListen>,
     /// How many threads to use
     #[arg(long, value_name = "THREADS")]
-    pub workers: Option<NonZeroUsize>,
+    pub workers: Option<Count>,
     /// What differs for a database
     #[arg(skip)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -303,7 +309,9 @@ impl Settings {
             connect_timeout: seconds(10),
             login_timeout: seconds(60),
             drain_timeout: seconds(60),
-            workers: std::thread::available_parallelism().ok().or(Some(NonZeroUsize::MIN)),
+            drain_delay: None,
+            admin_listen: None,
+            workers: Some(Count(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))),
             database: Vec::new(),
             user: Vec::new(),
             application: Vec::new(),
@@ -356,6 +364,8 @@ impl Settings {
             connect_timeout: self.connect_timeout.or(lower.connect_timeout),
             login_timeout: self.login_timeout.or(lower.login_timeout),
             drain_timeout: self.drain_timeout.or(lower.drain_timeout),
+            drain_delay: self.drain_delay.or(lower.drain_delay),
+            admin_listen: self.admin_listen.or(lower.admin_listen),
             workers: self.workers.or(lower.workers),
             database: list(self.database, lower.database),
             user: list(self.user, lower.user),

@@ -1,6 +1,7 @@
 //! Values of settings and how they are spelled: sizes, periods, levels. Pure.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -231,6 +232,26 @@ impl fmt::Display for FileMode {
     }
 }
 
+/// How many of something, at least one. Unlike text, a number in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Count(pub NonZeroUsize);
+
+impl FromStr for Count {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |_| BadValue(format!("`{text}` is no number of at least 1"));
+        text.parse().map(Self).map_err(bad)
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i64::deserialize(deserializer)?.to_string().parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -333,6 +354,15 @@ mod tests {
         }
         for text in ["", "0", "0s", "-1s", "s", "1w", "1.5s", "1m30s", "99999999999999999999"] {
             assert!(text.parse::<Period>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!("3".parse(), Ok(Count(NonZeroUsize::MIN.saturating_add(2))));
+        for text in ["", "0", "-1", "1.5", "many", "99999999999999999999"] {
+            let error = text.parse::<Count>().unwrap_err().to_string();
+            assert_eq!(error, format!("`{text}` is no number of at least 1"));
         }
     }
 
