@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_metric_is_its_help_its_type_and_its_samples() {
-        let sample = |labels: &[(&'static str, &'static str)], value| Sample { labels: labels.to_vec(), value };
+        let sample =
+            |labels: &[(&'static str, &'static str)], value| Sample { labels: labels.to_vec(), value };
         let reading = Reading {
             name: "twins_total",
             about: "A \\ and a \"quote\",\non two lines.",
@@ -99,10 +100,15 @@ mod tests {
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
         }
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        let series: HashSet<&str> = samples.iter().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let series: HashSet<&str> =
+            samples.iter().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
         assert_eq!(series.len(), samples.len());
         assert!(series.contains(r#"untwin_inserts_total{result="inspected",reason=""}"#), "{text}");
         assert!(series.contains(r#"untwin_inserts_total{result="forwarded",reason="MERGE"}"#), "{text}");
-        assert!(text.ends_with(concat!("untwin_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n")));
+        assert!(text.ends_with(concat!(
+            "untwin_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"} 1\n"
+        )));
     }
 }

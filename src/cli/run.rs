@@ -183,7 +183,9 @@ impl Reload {
         }
         reloader.reload(read.config.rules());
         if changes_sessions(&self.last, &read.settings) {
-            tracing::info!("the configuration was read again: sessions follow it from their next transaction on");
+            tracing::info!(
+                "the configuration was read again: sessions follow it from their next transaction on"
+            );
         } else {
             tracing::info!("the configuration was read again: nothing changes for sessions");
         }

@@ -259,9 +259,10 @@ impl Config {
             login_timeout: set("login_timeout", settings.login_timeout)?.0,
             drain_timeout: set("drain_timeout", settings.drain_timeout)?.0,
             drain_delay: settings.drain_delay.map_or(Duration::ZERO, |delay| delay.0),
-            admin: settings
-                .admin_listen
-                .map(|listen| admin::Config { listen: listen.0, reuse_port: settings.reuse_port == Some(true) }),
+            admin: settings.admin_listen.map(|listen| admin::Config {
+                listen: listen.0,
+                reuse_port: settings.reuse_port == Some(true),
+            }),
             workers: set("workers", settings.workers)?.0,
             catalog_ttl: set("catalog_ttl", settings.catalog_ttl)?.0,
             limits: Limits {

@@ -251,7 +251,8 @@ mod tests {
         let samples = |name| counters.readings().into_iter().find(|r| r.name == name).map(|r| r.samples);
         assert_eq!(counters.forwarded_total.to_string(), "guarded: 1, literal again: 2");
         assert_eq!(counters.uninspected_total.to_string(), "none");
-        let sample = |labels: &[(&'static str, &'static str)], value| Sample { labels: labels.to_vec(), value };
+        let sample =
+            |labels: &[(&'static str, &'static str)], value| Sample { labels: labels.to_vec(), value };
         assert_eq!(samples("sessions_open"), Some(vec![sample(&[], 1)]));
         let twins = vec![
             sample(&[("action", "rekeyed"), ("reason", "")], 0),

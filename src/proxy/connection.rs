@@ -138,7 +138,7 @@ impl Visit<'_> {
     }
 
     async fn turn_away(&self, client: &mut Stream, error: &LoginError) {
-        self.shared.counters.sessions_refused_total.increment(error.blame());
+        self.shared.counters.sessions_refused_total.increment(error.reason());
         if let Some(reply) = error.reply() {
             farewell::refuse(client, &reply, self.shared.linger()).await;
         }

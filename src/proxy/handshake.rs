@@ -76,7 +76,7 @@ impl From<OriginError> for LoginError {
 }
 
 impl LoginError {
-    /// Whose fault it is, for the counters.
+    /// Whose fault it is, for the log.
     pub fn blame(&self) -> &'static str {
         match self {
             Self::Startup(_)
@@ -92,6 +92,26 @@ impl LoginError {
             Self::Closed | Self::Io(_) => "connection",
             Self::Crowded(_) => "limit",
             Self::Ending => "shutdown",
+        }
+    }
+
+    /// What happened, in a word, for the counters.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Startup(_) => "startup packet",
+            Self::Early | Self::Tls(_) => "TLS handshake",
+            Self::Unencrypted => "not encrypted",
+            Self::Upstream(_) => "no connection to the database",
+            Self::Slow(_) => "login_timeout",
+            Self::Server(_) => "the database's reply",
+            Self::Balancer(_) => "PROXY header",
+            Self::Crowded(Crowded::Total(_)) => "max_connections",
+            Self::Crowded(Crowded::User(..)) => "max_user_connections",
+            Self::Ending => "shutdown",
+            Self::Denied { .. } => "authentication",
+            Self::Unable(_) => "no secret for the database",
+            Self::Closed => "closed during login",
+            Self::Io(_) => "connection lost",
         }
     }
 

@@ -18,6 +18,8 @@ impl LoadGuard<'_> {
                 Ok(catalog) => {
                     shelf.loaded(Arc::clone(&catalog));
                     shared.counters.catalog_loads_total.increment();
+                    let now = jiff::Timestamp::now().as_second();
+                    shared.counters.catalog_loaded_at.set(now.try_into().unwrap_or_default());
                     return Some(catalog);
                 }
                 Err(error) => error.to_string(),

@@ -15,12 +15,14 @@ use std::sync::Arc;
 pub(super) struct Records {
     origin: Arc<Origin>,
     open: VecDeque<(u64, Id)>,
+    /// The last transaction in which a key was rewritten.
+    rewritten: Option<u64>,
     entropy: System,
 }
 
 impl Records {
     pub fn new(origin: Origin) -> Self {
-        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default() }
+        Self { origin: Arc::new(origin), open: VecDeque::new(), rewritten: None, entropy: System::default() }
     }
 
     /// Writes facts to the journal. Only then may what they speak of be forwarded.
@@ -34,6 +36,7 @@ impl Records {
         self.open.extend(facts.iter().zip(&records).map(|(fact, record)| (fact.ordinal, record.id)));
         for (fact, record) in facts.iter().zip(&records) {
             count(fact, record, shared);
+            self.count_transaction(fact, shared);
         }
         Ok(())
     }
@@ -78,6 +81,14 @@ impl Records {
                 .collect(),
             origin: Arc::clone(&self.origin),
         })
+    }
+
+    /// A transaction in which keys are rewritten counts once.
+    fn count_transaction(&mut self, fact: &Fact, shared: &Shared) {
+        let rewrites = matches!(fact.twin.action, judge::Action::Rekeyed | judge::Action::Followed);
+        if rewrites && self.rewritten.replace(fact.transaction) != Some(fact.transaction) {
+            shared.counters.rewritten_transactions_total.increment();
+        }
     }
 
     /// Writes fates that have become known.

@@ -1,6 +1,7 @@
 //! COPY FROM STDIN: rows that come in pieces, after the statement.
 
-use super::inspect::Resolved;
+use super::coverage::{Coverage, Tally};
+use super::inspect::{NEW_TABLE, Resolved};
 use super::limits::Note;
 use super::pipeline::{Effects, Request};
 use super::refusal::Refusal;
@@ -33,6 +34,7 @@ pub(super) struct CopyIn {
     /// Why the COPY is to fail at its end: rows of it went by unseen.
     failing: Option<String>,
     insert_frees: bool,
+    tally: Tally,
 }
 
 /// Whether COPY data is due from the client. A transaction does not end while it is.
@@ -102,13 +104,13 @@ impl Session {
         let obstacle = obstacle.or_else(|| self.is_past_limit(self.references.has_shared()));
         let obstacle = obstacle.or_else(|| self.copy_obstacle(copy));
         let begun = match obstacle {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(Coverage::Forwarded(reason)),
             None => self.plan_copy(copy, ordinal, suspended),
         };
         match begun {
-            Ok(copy) => self.copy = copy,
-            Err(reason) => {
-                self.around.counters.uninspected_total.increment(reason);
+            Ok(copy) => self.copy = Some(copy),
+            Err(coverage) => {
+                self.coverage.add(coverage);
                 self.copied_unseen(copy);
             }
         }
@@ -125,19 +127,20 @@ impl Session {
         copy.obstacle.or_else(encoding)
     }
 
+    /// What is needed to read the rows of a COPY, or why they are not read.
     fn plan_copy(
         &self,
         copy: &statement::CopyIn,
         ordinal: u32,
         suspended: Option<&'static str>,
-    ) -> Result<Option<CopyIn>, &'static str> {
+    ) -> Result<CopyIn, Coverage> {
         let table = match self.resolve(&copy.table) {
             Resolved::Table(table) => table,
-            Resolved::New => return Ok(None),
-            Resolved::Unknown(reason) => return Err(reason),
+            Resolved::New => return Err(Coverage::Forwarded(NEW_TABLE)),
+            Resolved::Unknown(reason) => return Err(Coverage::Forwarded(reason)),
         };
         if table.keys.is_empty() && table.foreign_keys.is_empty() {
-            return if table.insert_frees { Err("trigger that may free keys") } else { Ok(None) };
+            return Err(Coverage::Keyless);
         }
         // Without a column list COPY takes every column that is not generated.
         let all: Vec<String>;
@@ -153,13 +156,16 @@ impl Session {
                 &all
             }
         };
-        let Some(planned) = self.plan(&table, Some(columns), None, false)? else { return Ok(None) };
+        let planned = self.plan(&table, Some(columns), None, false).map_err(Coverage::Forwarded)?;
+        let planned = planned.ok_or(Coverage::Keyless)?;
+        let coverage = planned.switched_off.map_or(Coverage::Inspected, Coverage::Forwarded);
         let may_come_first = planned.plan.references.iter().any(|reference| reference.may_come_first);
         let nothing_live = self.window.is_empty() && self.references.is_empty();
         if planned.plan.keys.is_empty() && nothing_live && !may_come_first {
-            return Ok(None);
+            // The table only refers to others, and there is nothing to refer to.
+            return Err(coverage);
         }
-        Ok(Some(CopyIn {
+        Ok(CopyIn {
             reader: CopyReader::new(&copy.format, columns, CARRY_LIMIT),
             carrier: match copy.format {
                 CopyFormat::Text { .. } => Carrier::CopyText,
@@ -173,7 +179,8 @@ impl Session {
             failing: None,
             insert_frees: planned.plan.table.insert_frees,
             planned,
-        }))
+            tally: self.tally(coverage),
+        })
     }
 
     /// Looks whether a COPY may bring children of a key that two rows were sent with, and its rows cannot be
@@ -246,23 +253,27 @@ impl Session {
             outcome,
         };
         let result = read(&mut copy.reader, &mut rows);
+        let suspended = rows.suspended;
         self.window = own.window;
         references.take_over(&mut own.references);
         self.references = references;
         self.pipeline.recorded(copy.message, self.fates.recorded());
+        copy.tally.coverage.add(suspended.map_or(Coverage::Inspected, Coverage::Forwarded));
+        // What the rows have told.
+        copy.tally.coverage.add(std::mem::take(&mut self.coverage));
         result
     }
 
-    fn copy_continues(&mut self, copy: CopyIn, outcome: &mut CopyOutcome) {
+    fn copy_continues(&mut self, mut copy: CopyIn, outcome: &mut CopyOutcome) {
         if let Status::GaveUp(reason) = copy.reader.status() {
-            self.around.counters.uninspected_total.increment(reason);
+            copy.tally.coverage.add(Coverage::Forwarded(reason));
             let refusal = self.refusal_of_unseen(&copy.planned.plan.table);
             outcome.fail = outcome.fail.take().or(refusal.map(|refusal| refusal.reason()));
             return;
         }
         outcome.note = outcome.note.or(self.account());
         if let Some(reason) = self.is_past_limit(self.references.has_shared()) {
-            self.around.counters.uninspected_total.increment(reason);
+            copy.tally.coverage.add(Coverage::Forwarded(reason));
         } else if outcome.fail.is_none() {
             self.copy = Some(copy);
         }
@@ -280,7 +291,6 @@ impl Session {
             return;
         }
         self.copy_rows(&mut copy, outcome, |reader, rows| reader.finish(&mut |row: Row<'_>| rows.row(row)));
-        self.around.counters.inspected_statements_total.increment();
         if copy.insert_frees {
             self.window.clear();
         }
@@ -289,7 +299,7 @@ impl Session {
     /// A row that is not complete goes to the server unread: the rest of the COPY cannot be followed.
     pub fn abandon_copy(&mut self) {
         let Some(mut copy) = self.copy.take() else { return };
-        self.around.counters.uninspected_total.increment("Sync within COPY");
+        copy.tally.coverage.add(Coverage::Forwarded("Sync within COPY"));
         self.window.clear();
         let refusal = self.refusal_of_unseen(&copy.planned.plan.table);
         copy.failing = refusal.map(|refusal| refusal.reason());

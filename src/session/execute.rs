@@ -2,6 +2,7 @@
 //! has been looked at before (see `inspect`).
 
 use super::Session;
+use super::coverage::{Coverage, VOLATILE_FUNCTION};
 use super::inspect::Resolved;
 use super::mentions::{Mentions, Reading};
 use super::pipeline::Effect;
@@ -49,6 +50,7 @@ impl Session {
         if self.failed_block && !ends_failure(statement) {
             return Effect::None;
         }
+        self.covers_kind(statement);
         if changes_data(statement) {
             self.transaction.changed_data();
         }
@@ -183,6 +185,7 @@ impl Session {
     pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
         if mentions.are_opaque(catalog) {
+            self.coverage.add(Coverage::Forwarded(VOLATILE_FUNCTION));
             self.window.clear();
             self.transaction.changed_data();
             self.scope.forget(ordinal);

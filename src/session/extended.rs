@@ -1,12 +1,14 @@
 //! The extended query protocol: Parse, Bind, Execute, Close, and the SQL statements of the same meaning.
 
 use super::copy::CopyOpen;
+use super::coverage::Coverage;
 use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
 use super::refusal::{Refusal, Unrecorded};
 use super::rows_seen::{Asking, Own};
 use super::said::Parameters;
+use super::simple::UNSAFE_ENCODING;
 use super::{Outcome, Session};
 use crate::carrier::Field;
 use crate::carrier::bind::Bind;
@@ -22,10 +24,12 @@ use std::sync::Arc;
 /// The statement that a Bind is pointed at when the text it was prepared from has to change.
 const SUBSTITUTE: &[u8] = b"untwin_substitute\0";
 
+const MALFORMED_BIND: &str = "malformed Bind";
+
 impl Session {
     pub(super) fn parse(&mut self, body: &[u8]) {
         let Some(parse) = Parse::read(body) else {
-            return self.parse_unread();
+            return self.parse_unread("malformed Parse");
         };
         let text = body.get(parse.text.clone()).unwrap_or_default();
         let prepared = if self.literals.can_lex(text) {
@@ -37,16 +41,17 @@ impl Session {
                     let mentions = self.mentioned(text, range.clone(), options);
                     Prepared::new(text, range, options, parse.types, mentions)
                 }
-                (Some(_), Some(_)) => Prepared::unread(text),
+                (Some(_), Some(_)) => Prepared::unread(text, "several statements in one Parse"),
             }
         } else {
-            Prepared::unread(text)
+            Prepared::unread(text, UNSAFE_ENCODING)
         };
         self.statements.set(parse.name, self.message, Some(Arc::new(prepared)));
         self.due(Request::Parse, Effects::new());
     }
 
-    pub(super) fn parse_unread(&mut self) {
+    pub(super) fn parse_unread(&mut self, reason: &'static str) {
+        self.unread = reason;
         // Any name may have been prepared anew.
         self.statements.close_all(self.message);
         self.due(Request::Parse, Effects::new());
@@ -61,7 +66,7 @@ impl Session {
 
     pub(super) fn bind(&mut self, body: &[u8], outcome: &mut Outcome) {
         let Some(bind) = Bind::parse(body) else {
-            return self.bind_unread();
+            return self.bind_unread(MALFORMED_BIND);
         };
         let prepared = self.statements.latest(bind.statement, self.group).cloned();
         let mut claims = std::mem::take(&mut self.portals.bind(bind.portal).claims);
@@ -71,9 +76,7 @@ impl Session {
             Some(prepared) if prepared.statement.inserts().is_some() && known => {
                 self.bind_insert(prepared, &bind, body, &fields, &mut claims, outcome);
             }
-            Some(prepared) if prepared.statement.inserts().is_some() => {
-                self.around.counters.uninspected_total.increment("malformed Bind");
-            }
+            Some(prepared) if prepared.statement.inserts().is_some() => self.forwarded(MALFORMED_BIND),
             _ => {}
         }
         let parameters = match known {
@@ -88,10 +91,13 @@ impl Session {
         } else if outcome.follows(0) {
             outcome.unrecorded = Some(unrecorded(&Refusal::of_unrecorded(), &bind));
         }
+        // It counts when it is executed.
+        let coverage = std::mem::take(&mut self.coverage);
         if let Some(portal) = self.portals.find(bind.portal) {
             portal.claims = claims;
             portal.restores = std::mem::take(&mut outcome.restores);
             portal.prepared = prepared;
+            portal.coverage = coverage;
         }
         self.due(Request::Bind, Effects::new());
     }
@@ -105,7 +111,7 @@ impl Session {
         outcome: &mut Outcome,
     ) {
         let Some(prepared) = prepared else {
-            let unknown = Prepared::unread(b"");
+            let unknown = Prepared::unread(b"", self.unread);
             return self.check_shared(unknown.said(parameters), &self.references, |_| true, outcome);
         };
         if let Statement::CopyIn(copy) = &prepared.statement {
@@ -120,7 +126,8 @@ impl Session {
         }
     }
 
-    pub(super) fn bind_unread(&mut self) {
+    pub(super) fn bind_unread(&mut self, reason: &'static str) {
+        self.unread = reason;
         self.portals.clear();
         self.due(Request::Bind, Effects::new());
     }
@@ -182,6 +189,7 @@ impl Session {
         let mut restores = Vec::new();
         let effect = match portal {
             None => {
+                self.forwarded(self.unread);
                 self.statement_boundary();
                 self.opaque();
                 Effect::None
@@ -192,13 +200,17 @@ impl Session {
                 if let Some(prepared) = portal.prepared.clone() {
                     self.called(&prepared.mentions, self.transaction.statement());
                 }
+                // It has been counted.
+                self.coverage = Coverage::Irrelevant;
                 Effect::None
             }
             Some(portal) => {
                 portal.executed = true;
                 restores.clone_from(&portal.restores);
+                self.coverage = portal.coverage;
                 match portal.prepared.clone() {
                     None => {
+                        self.forwarded(self.unread);
                         self.statement_boundary();
                         self.opaque();
                         Effect::None
@@ -216,6 +228,7 @@ impl Session {
                 }
             }
         };
+        self.count_statement();
         self.due_with(Request::Execute, Effects::from_slice(&[(effect, 0)]), restores);
     }
 
@@ -231,6 +244,9 @@ impl Session {
             return Effect::None;
         }
         prepared.execute_again();
+        if let (Some(reason), false) = (prepared.unread, self.failed_block) {
+            self.forwarded(reason);
+        }
         if !self.failed_block {
             self.window.take_over(&claims.window, ordinal);
             self.references.take_over(&mut claims.references);
@@ -270,7 +286,7 @@ impl Session {
         if prepared.statement.inserts().is_none() {
             // Nothing to look at but what it does.
         } else if let Some(reason) = self.literals.obstacle() {
-            self.around.counters.uninspected_total.increment(reason);
+            self.forwarded(reason);
         } else if !self.failed_block {
             self.inspect_execute(&prepared, arguments, text, ordinal, outcome);
         }
@@ -297,7 +313,7 @@ impl Session {
         outcome: &mut Outcome,
     ) {
         let Some(fields) = self.arguments(text, arguments) else {
-            return self.around.counters.uninspected_total.increment("expression as argument of EXECUTE");
+            return self.forwarded("expression as argument of EXECUTE");
         };
         let bound = Bound { body: text, fields: &fields, types: &prepared.types, shared: &prepared.shared };
         // The text of the prepared statement itself is out of reach here.

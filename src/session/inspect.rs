@@ -1,6 +1,7 @@
 //! Looks at the rows of an INSERT before they reach the server: which table, which plan. What becomes of each row is
 //! the business of `rows_seen`.
 
+use super::coverage::{Coverage, VOLATILE_FUNCTION};
 use super::prepared::Prepared;
 use super::rows_seen::{Asking, Base, Own, OwnMut, Planned, RowsSeen};
 use super::{Outcome, Session};
@@ -28,7 +29,10 @@ pub(super) enum Resolved {
     Unknown(&'static str),
 }
 
+/// A table was made since the snapshot.
+pub(super) const NEW_TABLE: &str = "table not in the catalog yet";
 const ON_CONFLICT: &str = "ON CONFLICT";
+const SWITCHED_OFF: &str = "not protected by configuration";
 
 impl Session {
     pub(super) fn resolve(&self, name: &Name) -> Resolved {
@@ -98,7 +102,7 @@ impl Session {
         let inserts = statement.inserts().unwrap_or_default();
         let expressions = self.inspect_at_once(inserts, asking, outcome);
         if expressions && self.calls_opaque(supply, range) {
-            self.around.counters.uninspected_total.increment("volatile function");
+            self.forwarded(VOLATILE_FUNCTION);
             self.window.clear();
             outcome.edits.truncate(edits);
             outcome.facts.truncate(facts);
@@ -148,15 +152,21 @@ impl Session {
     ) -> bool {
         let planned = match planned {
             Ok(Some(planned)) => planned,
-            Ok(None) => return true,
+            Ok(None) => {
+                self.coverage.add(Coverage::Keyless);
+                return true;
+            }
             Err(reason) => {
-                self.around.counters.uninspected_total.increment(reason);
+                self.forwarded(reason);
                 return true;
             }
         };
         if let Some(reason) = self.is_past_limit(base.references.has_shared()) {
-            self.around.counters.uninspected_total.increment(reason);
+            self.forwarded(reason);
             return true;
+        }
+        if let Some(reason) = asking.suspended.or(planned.switched_off) {
+            self.forwarded(reason);
         }
         let executed = base.window.is_none_or(Window::is_empty);
         let nothing_live = executed && own.window.is_empty() && base.references.is_empty();
@@ -165,6 +175,7 @@ impl Session {
             asking.several || plan.references.iter().any(|reference| reference.may_come_first);
         if plan.keys.is_empty() && nothing_live && !may_come_first {
             // The table only refers to others, and there is nothing to refer to.
+            self.coverage.add(Coverage::Inspected);
             return true;
         }
         let (mut asking, mut base) = (asking, base);
@@ -174,7 +185,7 @@ impl Session {
         if let Some(conflict) = &insert.conflict {
             // The statement says itself what a conflict means, and its rows are not remembered. Only that one
             // row is proposed twice for an update is told: Postgres refuses that with 21000.
-            self.around.counters.uninspected_total.increment(ON_CONFLICT);
+            self.forwarded(ON_CONFLICT);
             asking.suspended = Some(ON_CONFLICT);
             asking.ignores_keys = *conflict == Conflict::Nothing;
             discarded = Window::default();
@@ -193,9 +204,9 @@ impl Session {
             read.row(row, slots);
         });
         match result {
-            Ok(_) => self.around.counters.inspected_statements_total.increment(),
+            Ok(_) => self.coverage.add(Coverage::Inspected),
             Err(rows::Unreadable(reason)) => {
-                self.around.counters.uninspected_total.increment(reason);
+                self.forwarded(reason);
                 own_window.roll_back_to(mark);
                 references.clear();
                 outcome.refusal = None;
@@ -218,7 +229,7 @@ impl Session {
     ) -> Result<Option<Arc<Planned>>, &'static str> {
         let table = match self.resolve(&insert.table) {
             Resolved::Table(table) => table,
-            Resolved::New => return Err("table not in the catalog yet"),
+            Resolved::New => return Err(NEW_TABLE),
             Resolved::Unknown(reason) => return Err(reason),
         };
         if table.keys.is_empty() && table.foreign_keys.is_empty() {
@@ -247,7 +258,7 @@ impl Session {
             plan.keys.clear();
         }
         if plan.keys.is_empty() && plan.references.is_empty() {
-            return if switched_off { Err("not protected by configuration") } else { Ok(None) };
+            return if switched_off { Err(SWITCHED_OFF) } else { Ok(None) };
         }
         let volatile = plan
             .inputs
@@ -259,7 +270,7 @@ impl Session {
                     .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
             })
             .collect();
-        Ok(Some(Planned { plan, policy, volatile }))
+        Ok(Some(Planned { plan, policy, volatile, switched_off: switched_off.then_some(SWITCHED_OFF) }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -277,7 +288,7 @@ impl Session {
         if let Some(catalog) = &self.catalog
             && prepared.calls_opaque(catalog)
         {
-            return self.around.counters.uninspected_total.increment("volatile function");
+            return self.forwarded(VOLATILE_FUNCTION);
         }
         let statement = self.transaction.statement().saturating_add(1);
         let suspended = self.suspended().or(suspended);

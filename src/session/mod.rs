@@ -6,6 +6,7 @@
 
 mod ask;
 mod copy;
+mod coverage;
 mod execute;
 mod extended;
 mod fates;
@@ -49,6 +50,7 @@ use crate::sql::lex::Options;
 use crate::wire::startup::Parameters;
 use crate::wire::tag::frontend;
 use copy::CopyOpen;
+use coverage::{Coverage, TOO_LARGE};
 use fates::Fates;
 use literals::Literals;
 use names::Names;
@@ -102,6 +104,8 @@ pub struct Fact {
     pub echoed_in: Vec<usize>,
     /// RETURNING shows the client the key that it sent.
     pub returned_as_sent: bool,
+    /// Tells its transaction from others of the session.
+    pub transaction: u64,
 }
 
 impl Fact {
@@ -195,6 +199,12 @@ pub struct Session {
     references: References,
     /// The keys of this transaction went past a limit.
     over_limit: bool,
+    /// What is known of the statement that is being run.
+    coverage: Coverage,
+    /// Why statements and portals are not known that the server may know.
+    unread: &'static str,
+    /// Transactions that have ended.
+    transactions: u64,
     held: Held,
     fates: Fates,
     pipeline: Pipeline,
@@ -269,6 +279,9 @@ impl Session {
             window: Window::default(),
             references: References::default(),
             over_limit: false,
+            coverage: Coverage::default(),
+            unread: "unknown portal",
+            transactions: 0,
             fates: Fates::default(),
             pipeline: Pipeline::default(),
             statements: Names::default(),
@@ -349,7 +362,10 @@ impl Session {
             frontend::DESCRIBE => self.due(Request::Describe, Effects::new()),
             frontend::SYNC => self.sync(),
             frontend::COPY_DONE | frontend::COPY_FAIL => self.end_copy(),
-            frontend::FUNCTION_CALL => self.call_function(body, outcome),
+            frontend::FUNCTION_CALL => {
+                self.count_forwarded("fast-path call");
+                self.call_function(body, outcome);
+            }
             _ => {}
         }
         outcome.note = outcome.note.or(self.account());
@@ -362,17 +378,18 @@ impl Session {
             return;
         }
         self.give_up_copy();
-        self.around.counters.uninspected_total.increment("statement too large");
         match tag {
             frontend::QUERY | frontend::FUNCTION_CALL => {
+                self.count_forwarded(TOO_LARGE);
                 self.statement_boundary();
                 self.opaque();
                 self.due(Request::Query, Effects::new());
                 self.end_group();
             }
-            frontend::PARSE => self.parse_unread(),
-            frontend::BIND => self.bind_unread(),
+            frontend::PARSE => self.parse_unread(TOO_LARGE),
+            frontend::BIND => self.bind_unread(TOO_LARGE),
             frontend::EXECUTE => {
+                self.count_forwarded(TOO_LARGE);
                 self.statement_boundary();
                 self.opaque();
                 self.due(Request::Execute, Effects::new());
@@ -449,6 +466,7 @@ impl Session {
 
     /// The transaction is over: its keys are no longer live, its local settings no longer hold.
     fn forget_transaction(&mut self, committed: bool) {
+        self.transactions += 1;
         self.window.clear();
         self.references.clear();
         self.over_limit = false;

@@ -1,5 +1,6 @@
 //! What is kept of a prepared statement and of a portal.
 
+use super::coverage::Coverage;
 use super::mentions::Mentions;
 use super::restore::Restore;
 use super::rows_seen::{Own, Planned};
@@ -32,6 +33,8 @@ pub struct Prepared {
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
     plans: Mutex<Option<(Epoch, Plans)>>,
+    /// Why it could not be read, if so.
+    pub unread: Option<&'static str>,
     /// Literal keys of the text have been inserted once.
     executed: AtomicBool,
 }
@@ -67,6 +70,7 @@ impl Prepared {
             shared: Vec::new(),
             mentions,
             plans: Mutex::default(),
+            unread: None,
             executed: AtomicBool::new(false),
             statement,
         };
@@ -80,9 +84,9 @@ impl Prepared {
         prepared
     }
 
-    /// A statement that could not be read: anything may happen in it.
+    /// A statement that could not be read, for this reason: anything may happen in it.
     #[must_use]
-    pub fn unread(text: &[u8]) -> Self {
+    pub fn unread(text: &[u8], reason: &'static str) -> Self {
         Self {
             statement: Statement::Unknown,
             text: if may_hold_key(text) { text.into() } else { Box::default() },
@@ -92,6 +96,7 @@ impl Prepared {
             shared: Vec::new(),
             mentions: Mentions::default(),
             plans: Mutex::default(),
+            unread: Some(reason),
             executed: AtomicBool::new(false),
         }
     }
@@ -227,6 +232,8 @@ pub struct Portal {
     pub claims: Own,
     /// Keys to put back into the rows it returns.
     pub restores: Vec<Restore>,
+    /// What became of its keys.
+    pub coverage: Coverage,
     pub executed: bool,
 }
 
@@ -254,6 +261,7 @@ impl Portals {
         portal.claims.clear();
         portal.restores.clear();
         portal.prepared = None;
+        portal.coverage = Coverage::default();
         portal.executed = false;
         portal
     }
@@ -286,6 +294,9 @@ impl Portals {
         if name.is_empty() {
             self.unnamed.prepared = None;
             self.unnamed.claims.clear();
+            self.unnamed.coverage = Coverage::default();
+            // Should it be executed all the same, it is one that we have not seen.
+            self.unnamed.executed = false;
         } else {
             self.named.remove(name);
         }

@@ -1,6 +1,7 @@
 //! The rows of one INSERT or COPY, one at a time: decides each, and gathers what is to be written, recorded and
 //! refused. Knows no message.
 
+use super::coverage;
 use super::refusal::Refusal;
 use super::restore::Restore;
 use super::{Edit, Fact, Outcome, Session};
@@ -36,6 +37,8 @@ pub(super) struct Planned {
     pub policy: Policy,
     /// For each value of a row, whether it may differ between two deliveries of one fact.
     pub volatile: Vec<bool>,
+    /// Why its keys are none of our business, if so: only references are followed.
+    pub switched_off: Option<&'static str>,
 }
 
 /// The rows of one INSERT or COPY as they are read.
@@ -55,8 +58,9 @@ pub(super) struct RowsSeen<'a> {
 impl RowsSeen<'_> {
     /// Decides one row; facts and edits go into the outcome.
     pub fn row(&mut self, row: u32, slots: &[Slot<'_>]) {
-        let Planned { plan, policy, volatile } = self.planned;
+        let Planned { plan, policy, volatile, .. } = self.planned;
         let session = &mut *self.session;
+        session.coverage.add(coverage::of_row(plan, slots));
         let at = Circumstances {
             plan,
             policy,
@@ -150,6 +154,7 @@ impl RowsSeen<'_> {
             column,
             echoed_in: self.echoes(twin, slots),
             returned_as_sent: self.restores(twin),
+            transaction: self.session.transactions,
         });
     }
 }

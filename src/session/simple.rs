@@ -13,6 +13,9 @@ use crate::wire::tag::frontend;
 use crate::wire::{frame, message};
 use std::ops::Range;
 
+/// The text cannot be told apart into statements.
+pub(super) const UNSAFE_ENCODING: &str = "text of an unsafe encoding";
+
 /// The Query with the statement at `start`, and all behind it, replaced by one that raises the error.
 fn refused(text: &[u8], start: usize, refusal: &Refusal) -> Vec<u8> {
     let before = text.get(..start).unwrap_or_default();
@@ -34,12 +37,11 @@ fn refuse(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) {
 impl Session {
     pub(super) fn query(&mut self, body: &[u8], outcome: &mut Outcome) {
         let Some(range) = message::query_text(body) else {
-            return self.unread_query(b"", outcome);
+            return self.unread_query(b"", "malformed Query", outcome);
         };
         let text = body.get(range).unwrap_or_default();
         if !self.literals.can_lex(text) {
-            self.around.counters.uninspected_total.increment("text of an unsafe encoding");
-            return self.unread_query(text, outcome);
+            return self.unread_query(text, UNSAFE_ENCODING, outcome);
         }
         self.portals.close(b"");
         let options = self.options();
@@ -54,9 +56,13 @@ impl Session {
                 self.check_copy(copy, self.others_beside_copy(last), outcome);
             }
             let effect = match outcome.refusal {
-                Some(_) => Effect::None,
+                Some(_) => {
+                    self.covers_refused(&statement);
+                    Effect::None
+                }
                 None => self.run_text(&statement, text, range, last, outcome),
             };
+            self.count_statement();
             if let Some(refusal) = outcome.refusal.take() {
                 // What stands behind it is not run anyway.
                 refuse(text, start, &refusal, outcome);
@@ -113,7 +119,8 @@ impl Session {
         }
     }
 
-    fn unread_query(&mut self, text: &[u8], outcome: &mut Outcome) {
+    fn unread_query(&mut self, text: &[u8], reason: &'static str, outcome: &mut Outcome) {
+        self.count_forwarded(reason);
         self.check_unread(text, outcome);
         if let Some(refusal) = outcome.refusal.take() {
             refuse(text, 0, &refusal, outcome);
@@ -192,7 +199,7 @@ impl Session {
             _ if statement.inserts().is_some() => {
                 let ordinal = self.statement_boundary();
                 if let Some(reason) = self.literals.obstacle() {
-                    self.around.counters.uninspected_total.increment(reason);
+                    self.forwarded(reason);
                     return self.after(statement, text, range, ordinal);
                 }
                 self.freed_within(statement);
