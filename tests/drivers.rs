@@ -5,10 +5,11 @@
 #[expect(dead_code, reason = "the drivers bring their own clients")]
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Database, Proxy, program};
+use support::{Database, Proxy, admin, program};
 
 /// What every form inserts into.
 const ITEMS: &str = "CREATE TABLE items (id uuid PRIMARY KEY, n int, note text, ref uuid)";
@@ -20,7 +21,7 @@ fn root() -> &'static Path {
 /// Runs a suite against a database of its own, directly and through untwin; each form that fails is a line that begins with FAIL.
 fn passes(interpreter: PathBuf, arguments: &[&str], suite: &str) {
     let database = Database::fresh(ITEMS);
-    let proxy = Proxy::before(&database);
+    let proxy = Proxy::with(&database, &admin::ADMIN);
     let output = Command::new(interpreter)
         .args(arguments)
         .arg(root().join("tests/drivers").join(suite))
@@ -33,12 +34,26 @@ fn passes(interpreter: PathBuf, arguments: &[&str], suite: &str) {
         .unwrap_or_else(|error| panic!("{suite}: {error}; tests/run installs what is missing"));
     let report = String::from_utf8_lossy(&output.stdout);
     println!("{report}");
+    keep_coverage(suite, &admin::metrics(admin::address(&proxy)));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success() && report.contains("ok "),
         "{suite}: {}\n{report}\n{errors}",
         output.status
     );
+}
+
+/// Keeps how many statements of a suite were inspected, and why others were not: `tests/run` shows the sum.
+/// A line each: number, result, reason.
+fn keep_coverage(suite: &str, metrics: &BTreeMap<String, u64>) {
+    let line = |(series, count): (&String, &u64)| {
+        let labels = series.strip_prefix("inserts_total{result=\"")?.strip_suffix("\"}")?;
+        Some(format!("{count}\t{}\n", labels.replace("\",reason=\"", "\t")))
+    };
+    let lines: String = metrics.iter().filter_map(line).collect();
+    let directory = root().join("target/drivers-coverage");
+    std::fs::create_dir_all(&directory).expect("a directory below target");
+    std::fs::write(directory.join(format!("{suite}.tsv")), lines).expect("a file below target");
 }
 
 fn python(suite: &str) {

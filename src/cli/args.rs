@@ -19,8 +19,9 @@ const NOTES: &str = "\
 Every option is also a variable (--max-statement-bytes is UNTWIN_MAX_STATEMENT_BYTES) and a setting in untwin.toml
 (max_statement_bytes). Options win over variables, variables over the file.
 
-Signals: SIGHUP reads the file, certificates, keys and users again. SIGTERM lets nobody in any more and ends each
-session outside its transaction, all of them after drain_timeout. SIGINT (Ctrl-C) ends all of them at once.";
+Signals: SIGHUP reads the file, certificates, keys and users again. SIGTERM lets nobody in any more (after
+drain_delay) and ends each session outside its transaction, all of them after drain_timeout. SIGINT (Ctrl-C) ends
+all of them at once.";
 
 /// A Postgres proxy that gives the later of two rows with one UUID key a fresh key
 #[derive(Clone, Debug, Parser)]

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::scenario::EV;
 use crate::support::pki::Authority;
 use crate::support::proxy::{binary, supervised};
-use crate::support::{Database, Proxy, Wire, eventually, program};
+use crate::support::{Database, Proxy, Wire, admin, eventually, program};
 
 const README: &str = include_str!("../../README.md");
 const TESTS_RUN: &str = include_str!("../run");
@@ -221,11 +221,16 @@ fn every_configuration_is_accepted() {
     for text in configurations {
         let text = text.replace("/etc/untwin", &directory);
         let file = authority.file("untwin.toml", &text, 0o644);
-        let shown = program::succeed(&binary(), &["config", "show", "--config", &file], "");
+        let url = format!("postgres://{}", database.address);
+        let mut show = vec!["config", "show", "--config", &file];
+        if !text.contains("upstream =") {
+            // An excerpt.
+            show.extend(["--upstream", &url]);
+        }
+        let shown = program::succeed(&binary(), &show, "");
         for line in text.lines().take_while(|line| !line.starts_with('[') && !line.is_empty()) {
             assert!(shown.contains(line), "{line} is not in {shown}");
         }
-        let url = format!("postgres://{}", database.address);
         let mut proxy = Proxy::of_url(&url, &database.name, &["--config", &file]);
         proxy.signal("TERM");
         assert_eq!(proxy.exit_code(Duration::from_secs(20)), Some(0));
@@ -256,6 +261,24 @@ fn every_setting_is_listed_with_its_default() {
         assert_eq!(shown, format!("`{default}`"), "{name}");
     }
     assert_eq!(listed, [], "no such settings");
+}
+
+#[test]
+fn every_metric_is_told_as_it_is_named() {
+    let database = Database::fresh(EV);
+    let proxy = Proxy::with(&database, &admin::ADMIN);
+    let (_, told) = admin::get(admin::address(&proxy), "/metrics");
+    let told: Vec<&str> =
+        told.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let named = README.match_indices("untwin_").map(|(at, _)| {
+        let rest = &README[at..];
+        rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap_or_default()
+    });
+    let named: Vec<&str> = named.collect();
+    assert!(named.len() > 15, "{named:?}");
+    for name in named {
+        assert!(told.contains(&name), "{name} is not among {told:?}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the tests stand on: private Postgres servers, the real binary in front of them, and a client that sends any bytes.
 
+pub mod admin;
 pub mod cluster;
 pub mod message;
 pub mod pki;

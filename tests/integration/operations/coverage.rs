@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::admin::{ADMIN, address, metrics};
 use crate::protection::spelled;
+use crate::support::admin::{ADMIN, address, metrics};
 use crate::support::message::{
     self, bind, copy_data, copy_done, copy_fail, execute, extended, parse, query, sync, text,
 };
-use crate::support::{Database, Proxy, Wire};
+use crate::support::{Database, Proxy, Wire, eventually};
 
 const SCHEMA: &str = "
     CREATE TABLE ev (id uuid PRIMARY KEY, v text);
@@ -274,7 +274,7 @@ fn a_copy_counts_when_its_client_goes_away() {
     client.until(b'G');
     assert_eq!(grown(&BTreeMap::new(), &counted(&proxy)), []);
     drop(client);
-    assert!(crate::support::eventually(|| counted(&proxy).get("") == Some(&1)));
+    assert!(eventually(|| counted(&proxy).get("") == Some(&1)));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn twins_and_their_transactions_are_counted_by_what_became_of_them() {
     client.query(spelled("INSERT INTO ev VALUES ('{M}', 'a'), ('{M}', 'b')"));
     let admin = address(&proxy);
     let fates = r#"twin_fates_total{fate="committed"}"#;
-    assert!(crate::support::eventually(|| metrics(admin)[fates] == 2));
+    assert!(eventually(|| metrics(admin)[fates] == 2));
     let now = metrics(admin);
     for (series, value) in [
         (r#"twins_total{action="rekeyed",reason=""}"#, 3),
