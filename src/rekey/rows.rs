@@ -70,6 +70,7 @@ pub struct Bound<'a> {
 pub struct Unreadable(pub &'static str);
 
 const EXPRESSION: &str = "expression";
+const NOT_PLAIN: &str = "not a plain literal";
 const SHARED: &str = "shared parameter";
 
 /// Hands out the rows of an INSERT in the order they are inserted, each with its ordinal from 1.
@@ -179,7 +180,7 @@ impl<'a> RowReader<'_, 'a> {
 
     fn cell(&self, cell: &Cell, cast: Cast, input: usize) -> Slot<'a> {
         let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
-        let fixed = |value| Slot { value, place: Place::Fixed("not a plain literal") };
+        let fixed = |value| Slot { value, place: Place::Fixed(NOT_PLAIN) };
         match cell.kind {
             CellKind::String => Slot {
                 value: Value::literal(bytes, cast, self.kind(input)),
@@ -212,6 +213,9 @@ impl<'a> RowReader<'_, 'a> {
         let (Some(range), Some(bytes)) = (field.range(), field.of(bound.body)) else {
             return Slot { value: Value::Null, place: Place::Fixed("NULL") };
         };
+        if let Field::Escaped { .. } = field {
+            return Slot { value: Value::Unknown(bytes), place: Place::Fixed(NOT_PLAIN) };
+        }
         let place = if bound.shared.binary_search(&number).is_ok() {
             Place::Fixed(SHARED)
         } else {

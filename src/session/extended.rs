@@ -364,6 +364,10 @@ fn argument_field(text: &[u8], argument: Range<usize>, options: crate::sql::lex:
         (CellKind::String, Cast::None | Cast::Uuid | Cast::Text)
         | (CellKind::Number | CellKind::Bool, Cast::None) => Some(Field::Text { start, end }),
         (CellKind::Null, _) => Some(Field::Null),
+        // Its bytes are not its value.
+        (CellKind::String | CellKind::Escaped | CellKind::Number | CellKind::Bool, _) => {
+            Some(Field::Escaped { start, end })
+        }
         _ => None,
     }
 }
