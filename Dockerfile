@@ -22,8 +22,9 @@ VOLUME /var/lib/untwin
 # Where the journal is, if no setting says otherwise: /var/lib/untwin/journal.jsonl. The user has no home directory.
 ENV XDG_STATE_HOME=/var/lib
 ENV UNTWIN_LISTEN=0.0.0.0:6432
-EXPOSE 6432
-# Healthy is: it accepts a connection. Whether the database behind it answers is the database's own check.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/6432"]
+ENV UNTWIN_ADMIN_LISTEN=0.0.0.0:9632
+EXPOSE 6432 9632
+# Healthy is: clients are welcome. Whether the database behind it answers is the database's own check.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --start-interval=1s \
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9632 && printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' >&3 && grep -q '^ready' <&3"]
 ENTRYPOINT ["untwin"]

@@ -5,9 +5,11 @@
 #[expect(dead_code, reason = "the drivers bring their own clients")]
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::{Database, Proxy, admin, program};
 
@@ -58,6 +60,46 @@ fn keep_coverage(suite: &str, metrics: &BTreeMap<String, u64>) {
 
 fn python(suite: &str) {
     passes(root().join("target/drivers-venv/bin/python"), &[], suite);
+}
+
+/// Sends what the producer of an example made to its consumer; gives whether that stored all of it, and its complaint.
+fn consumes(messages: &str, address: SocketAddr, database: &str) -> (bool, String) {
+    let mut consumer = Command::new(root().join("target/drivers-venv/bin/python"))
+        .args(["consumer.py", "--stdin"])
+        .current_dir(root().join("examples/kafka-batch"))
+        .env("DATABASE_URL", format!("postgres://postgres@{address}/{database}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tests/run installs what is missing");
+    // A consumer that fails reads no further.
+    let _ = consumer.stdin.take().expect("stdin was piped").write_all(messages.as_bytes());
+    let output = consumer.wait_with_output().expect("it was started");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn the_pipeline_of_the_example_stores_every_message() {
+    let python = root().join("target/drivers-venv/bin/python");
+    let producer = root().join("examples/kafka-batch/producer.py");
+    let arguments = ["--count", "500", "--mistakes", "0.05", "--seed", "7", "--stdout"];
+    let messages =
+        program::succeed(&python, &[&[producer.to_str().expect("a path")], &arguments[..]].concat(), "");
+    let sent = messages.lines().count();
+    let ids: HashSet<&str> = messages.lines().filter_map(|line| line.split('"').nth(3)).collect();
+    assert!(sent > 500 && ids.len() == 500, "{} ids in {sent} messages", ids.len());
+
+    let database = Database::fresh("");
+    let (stored, complaint) = consumes(&messages, database.address, &database.name);
+    assert!(!stored && complaint.contains("UniqueViolation"), "{complaint}");
+    database.run("TRUNCATE orders");
+    let proxy = Proxy::before(&database);
+    let (stored, complaint) = consumes(&messages, proxy.address, &database.name);
+    assert!(stored, "{complaint}");
+    assert_eq!(database.stored("SELECT count(*) FROM orders"), [sent.to_string()]);
+    let rekeyed = proxy.settled_journal().iter().filter(|record| record["fate"] == "committed").count();
+    assert_eq!(rekeyed, sent - ids.len());
 }
 
 #[test]

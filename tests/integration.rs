@@ -20,6 +20,8 @@ mod corpus;
 mod cuts;
 #[path = "integration/deaths.rs"]
 mod deaths;
+#[path = "integration/deploy.rs"]
+mod deploy;
 #[path = "integration/differential.rs"]
 mod differential;
 #[path = "integration/encodings.rs"]

@@ -61,6 +61,8 @@ async fn serve(config: Config, journal: Journal, mut reload: Reload) -> std::io:
     let workers = Workers::start(config.workers.get())?;
     let proxy = Proxy::bind(config.proxy(), journal, Arc::clone(&counters)).await?.with_workers(workers);
     let reloader = proxy.reloader();
+    // Who connects from now on waits for a moment at most.
+    health.enter(Stage::Serving);
     let mut out = std::io::stdout().lock();
     // Nobody may be reading: a service's standard output is often closed.
     let _ = out.write_all(banner::banner(&proxy.addresses(), &config.upstream, &path).as_bytes());
@@ -68,7 +70,6 @@ async fn serve(config: Config, journal: Journal, mut reload: Reload) -> std::io:
     drop(out);
     let manager = Manager::from_environment();
     manager.ready();
-    health.enter(Stage::Serving);
     // A little longer than the sessions get, for farewells.
     let limit = config.drain_delay + config.drain_timeout + Duration::from_secs(10);
     let drain = async {
