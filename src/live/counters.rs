@@ -66,14 +66,16 @@ impl ByReason {
         self.add(reason, 1);
     }
 
-    /// Adds `by` to the number of `reason`.
-    pub fn add(&self, reason: &'static str, by: u64) {
+    /// Adds `by` to the number of `reason`; gives that number.
+    pub fn add(&self, reason: &'static str, by: u64) -> u64 {
         if let Some(mut count) = self.0.get_mut(reason) {
             *count += by;
-            return;
+            return *count;
         }
         let known = if self.0.len() < Self::MOST { reason } else { "other" };
-        *self.0.entry(known).or_default() += by;
+        let mut count = self.0.entry(known).or_default();
+        *count += by;
+        *count
     }
 
     /// Every reason with its number, by name.
@@ -197,6 +199,10 @@ counters! {
     }
     sessions_open: Gauge, "Connections of clients open now." {
         sessions_open: Number [];
+    }
+    relayed_bytes_total: Counter, "Bytes received from logged-in clients, and from the database for them, to be handed on." {
+        client_bytes_total: Number [from = "client"];
+        server_bytes_total: Number [from = "database"];
     }
     sessions_refused_total: Counter, "Connections that ended before they were ready for queries." {
         sessions_refused_total: ByReason [] by reason;

@@ -282,6 +282,19 @@ fn every_metric_is_told_as_it_is_named() {
 }
 
 #[test]
+fn every_alert_can_be_read() {
+    let rules: Vec<Json> =
+        fences("yaml").iter().map(|text| serde_yaml::from_str(text).expect("YAML")).collect();
+    let alerts = rules.iter().filter_map(|file| file["groups"][0]["rules"].as_array()).flatten();
+    let told = |alert: &Json| {
+        let expression = alert["expr"].as_str().unwrap_or_default();
+        alert["alert"].is_string() && expression.contains("untwin_") && expression.contains(" > ")
+    };
+    let alerts: Vec<&Json> = alerts.collect();
+    assert!(alerts.len() > 5 && alerts.iter().all(|alert| told(alert)), "{alerts:?}");
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-');
     let anchor =

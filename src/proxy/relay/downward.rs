@@ -33,7 +33,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Downward<'a, R, W> {
     pub async fn run(&mut self) -> io::Result<()> {
         loop {
             self.drain().await?;
-            if self.buffer.read(&mut self.reader).await? == 0 {
+            let count = self.buffer.read(&mut self.reader).await?;
+            self.link.shared.counters.server_bytes_total.add(count as u64);
+            if count == 0 {
                 let rest = self.buffer.filled();
                 send(&mut self.writer, rest).await?;
                 return self.writer.shutdown().await;

@@ -76,6 +76,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
             let rests = self.buffer.filled().is_empty() && self.passing == 0 && self.copying == 0;
             self.link.rests_up.store(rests, Ordering::Relaxed);
             let count = self.buffer.read(&mut self.reader).await?;
+            self.link.shared.counters.client_bytes_total.add(count as u64);
             self.link.rests_up.store(false, Ordering::Relaxed);
             self.link.used.store(true, Ordering::Relaxed);
             if count == 0 {
