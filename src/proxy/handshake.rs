@@ -102,6 +102,7 @@ impl LoginError {
             Self::Early | Self::Tls(_) => "TLS handshake",
             Self::Unencrypted => "not encrypted",
             Self::Upstream(_) => "no connection to the database",
+            Self::Lookup(_) => "auth_query",
             Self::Slow(_) => "login_timeout",
             Self::Server(_) => "the database's reply",
             Self::Balancer(_) => "PROXY header",
