@@ -270,8 +270,10 @@ fn every_metric_is_told_as_it_is_named() {
     let (_, told) = admin::get(admin::address(&proxy), "/metrics");
     let told: Vec<&str> =
         told.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let named = README.match_indices("untwin_").map(|(at, _)| {
-        let rest = &README[at..];
+    let section = README.split("\n### Monitoring\n").nth(1).and_then(|rest| rest.split("\n### ").next());
+    let section = section.expect("the section");
+    let named = section.match_indices("untwin_").map(|(at, _)| {
+        let rest = &section[at..];
         rest.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap_or_default()
     });
     let named: Vec<&str> = named.collect();
