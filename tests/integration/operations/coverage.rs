@@ -151,7 +151,7 @@ fn copies() -> Vec<Form> {
         form(
             "COPY and more",
             copy("COPY ev(id) FROM STDIN; SELECT 1", copy_done()),
-            &[("statements behind a COPY in one Query", 1)],
+            &[("other statements behind a COPY in one Query", 1)],
         ),
         form("COPY of other columns", copy("COPY ev(v) FROM STDIN", copy_done()), &[("no protected key", 1)]),
         form("COPY with WHERE", copy("COPY ev(id) FROM STDIN WHERE v IS NULL", copy_done()), &[("WHERE", 1)]),
