@@ -61,6 +61,9 @@ pub struct Table {
     pub delete_frees: bool,
     /// See `update_frees`.
     pub truncate_frees: bool,
+    /// A trigger or an expression of the table, or of one that its statements reach, may give names another meaning
+    /// (`search_path`, role, temporary tables).
+    pub moves_names: bool,
     /// The user's triggers that could free keys: its own, and those FOR EACH ROW of its whole partition tree.
     pub freeing_triggers: Vec<FreeingTrigger>,
     /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
@@ -211,6 +214,8 @@ pub struct UnprotectedKey {
 pub enum Unprotected {
     /// A BEFORE ROW INSERT trigger may skip or move the row, or change the key.
     BeforeTrigger,
+    /// A default, a CHECK, an index or a policy calls a function that could free keys between two rows.
+    FreeingExpression,
     /// A view whose INSTEAD OF trigger decides what is stored.
     InsteadOfTrigger,
     /// A rule rewrites INSERTs.

@@ -94,6 +94,7 @@ impl Session {
         if obstacle.is_some() {
             self.window.clear();
         }
+        self.move_names(&[&copy.table], ordinal);
         self.transaction.changed_data();
     }
 

@@ -37,6 +37,9 @@ impl Session {
     ) -> Effect {
         let options = self.options();
         let effect = self.apply(statement, ordinal);
+        if *statement == Statement::Opaque && may_prepare(text.get(range.clone()).unwrap_or_default()) {
+            self.statements.close_all(self.message);
+        }
         if needs_calls(statement) {
             let called = self.mentioned(text, range, options);
             self.called(&called, ordinal);
@@ -52,6 +55,7 @@ impl Session {
         if changes_data(statement) {
             self.transaction.changed_data();
         }
+        self.move_names(&statement.targets(), ordinal);
         match statement {
             Statement::Empty | Statement::Harmless | Statement::Select | Statement::Prepare { .. } => {}
             Statement::Begin => self.transaction.begin(),
@@ -111,6 +115,17 @@ impl Session {
             Statement::Fetch | Statement::SetConstraints => self.window.clear(),
         }
         Effect::None
+    }
+
+    /// What is called by the tables that a statement changes may give names another meaning.
+    pub(super) fn move_names(&mut self, targets: &[&Name], ordinal: u32) {
+        let moves = |name: &&Name| match self.resolve(name) {
+            Resolved::Table(table) => table.moves_names,
+            Resolved::New | Resolved::Unknown(_) => false,
+        };
+        if targets.iter().any(moves) {
+            self.scope.forget(ordinal);
+        }
     }
 
     /// What a statement with INSERTs frees besides: its parts run in an order of the server's choice, so this
@@ -184,6 +199,9 @@ impl Session {
             self.transaction.changed_data();
             self.scope.forget(ordinal);
             self.literals.forget(ordinal);
+        }
+        if mentions.names.iter().any(|name| catalog.is_preparing_function(name)) {
+            self.statements.close_all(self.message);
         }
         if mentions.names.iter().any(|name| name.name == "set_config") {
             self.window.clear();
@@ -345,6 +363,13 @@ fn may_set_config(text: &[u8]) -> bool {
         || memchr::memmem::find(text, b"&\"").is_some()
 }
 
+/// Whether a block of code may prepare or deallocate statements.
+pub(super) fn may_prepare(text: &[u8]) -> bool {
+    let text = text.to_ascii_lowercase();
+    let words: [&[u8]; 3] = [b"deallocate", b"prepare", b"discard"];
+    words.iter().any(|word| memchr::memmem::find(&text, word).is_some())
+}
+
 /// Statements in which a call can happen, and whose calls are not part of what they do anyway.
 fn needs_calls(statement: &Statement) -> bool {
     !matches!(
@@ -359,7 +384,6 @@ fn needs_calls(statement: &Statement) -> bool {
             | Statement::Set { .. }
             | Statement::Prepare { .. }
             | Statement::CopyIn(_)
-            | Statement::Opaque
             | Statement::Unknown
             | Statement::Ddl
     )

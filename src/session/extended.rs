@@ -214,6 +214,9 @@ impl Session {
             self.references.take_over(&mut claims.references);
         }
         let effect = self.apply(&prepared.statement, ordinal);
+        if prepared.prepares {
+            self.statements.close_all(self.message);
+        }
         self.called(&prepared.mentions, ordinal);
         effect
     }

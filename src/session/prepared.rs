@@ -1,5 +1,6 @@
 //! What is kept of a prepared statement and of a portal.
 
+use super::execute::may_prepare;
 use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
@@ -27,6 +28,8 @@ pub struct Prepared {
     pub only_row: Option<Box<[Cell]>>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
+    /// It is a block of code that may prepare or deallocate statements.
+    pub prepares: bool,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
@@ -64,6 +67,7 @@ impl Prepared {
             types,
             only_row: None,
             shared: Vec::new(),
+            prepares: statement == Statement::Opaque && may_prepare(text),
             mentions,
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
@@ -89,6 +93,7 @@ impl Prepared {
             types: Vec::new(),
             only_row: None,
             shared: Vec::new(),
+            prepares: false,
             mentions: Mentions::default(),
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
