@@ -91,7 +91,7 @@ impl Cluster {
 
     fn scope(&self, settings: &str) -> Scope {
         let answer = self.run("rich", &format!("{settings}\n{}\n;", default_path_probe()));
-        parse_scope(&answer).expect("the answer")
+        parse_scope(&answer).expect("the answer").scope
     }
 }
 

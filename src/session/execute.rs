@@ -103,7 +103,7 @@ impl Session {
             Statement::DeallocateAll => self.statements.close_all(self.message),
             Statement::Set { local, name, values } => self.set(*local, name, values.as_deref(), ordinal),
             Statement::ResetAll => self.reset_all(ordinal),
-            Statement::SetRole => self.scope.forget_path(ordinal),
+            Statement::SetRole => self.scope.change_role(ordinal),
             Statement::DiscardAll => {
                 self.statements.close_all(self.message);
                 self.reset_all(ordinal);
@@ -300,7 +300,13 @@ impl Session {
             self.moved.scope = self.message;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
         } else if name == "untwin.mode" {
-            let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
+            self.moved.mode = self.message;
+            let asked = values.and_then(|values| values.first());
+            let known = asked.map(|value| value.parse().ok());
+            if known == Some(None) {
+                self.warn_of_mode();
+            }
+            let asked = known.flatten();
             self.mode.set(ordinal, local, values.map(|_| asked));
         } else if self.literals.set(
             ordinal,
@@ -312,12 +318,13 @@ impl Session {
         } else if VALUE_SETTINGS.contains(&name) {
             self.window.clear();
         } else if name == "role" || name == "session_authorization" {
-            self.scope.forget_path(ordinal);
+            self.scope.change_role(ordinal);
         }
     }
 
     fn reset_all(&mut self, ordinal: u32) {
         self.window.clear();
+        self.moved.mode = self.message;
         self.scope.forget_path(ordinal);
         self.mode.set(ordinal, false, None);
         self.literals.forget(ordinal);

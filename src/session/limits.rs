@@ -32,6 +32,8 @@ pub enum Note {
     LimitReached(Limit),
     /// A statement reads by a key that two rows were sent with.
     SharedKeyRead,
+    /// The session set `untwin.mode` to something else than a mode.
+    UnknownMode,
 }
 
 impl fmt::Display for Note {
@@ -40,6 +42,9 @@ impl fmt::Display for Note {
             Self::LimitReached(limit) => {
                 write!(f, "{} reached: nothing more is rekeyed in this transaction", limit.setting())
             }
+            Self::UnknownMode => f.write_str(
+                "untwin.mode was set to a value that does not exist, and counts as not set: there are rewrite, strict and observe",
+            ),
             Self::SharedKeyRead => {
                 f.write_str("a SELECT names a key that two rows were sent with: it reads the first")
             }

@@ -169,6 +169,11 @@ pub struct Session {
     epoch: u64,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
+    /// A change of the mode may not have happened: nothing is changed until the server has been asked.
+    doubtful_mode: bool,
+    /// For the journal, at the next message.
+    note: Option<Note>,
+    warned_of_mode: bool,
     literals: Literals,
     transaction: Transaction,
     /// The block is known to have failed: only its end, or going back to a savepoint, does anything.
@@ -214,7 +219,20 @@ struct Schema {
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     savepoints: u64,
+    /// 0 once the group of the change has been carried out; so is `mode`.
     scope: u64,
+    mode: u64,
+}
+
+impl Moved {
+    /// The server has carried out the groups up to this message.
+    fn settle(&mut self, message: u64) {
+        for moved in [&mut self.scope, &mut self.mode] {
+            if *moved <= message {
+                *moved = 0;
+            }
+        }
+    }
 }
 
 impl Schema {
@@ -232,7 +250,7 @@ impl Session {
         let asked = parameters.mode.as_deref().and_then(|mode| mode.parse().ok());
         let mut transaction = Transaction::default();
         transaction.ready(false);
-        Self {
+        let mut session = Self {
             policy: Arc::new(policy),
             user: parameters.user.clone(),
             database: parameters.database.clone(),
@@ -245,6 +263,9 @@ impl Session {
             epoch: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
+            doubtful_mode: false,
+            note: None,
+            warned_of_mode: false,
             literals: Literals::default(),
             transaction,
             failed_block: false,
@@ -266,7 +287,11 @@ impl Session {
             scratch: Scratch::default(),
             twins: Vec::new(),
             settled: Vec::new(),
+        };
+        if parameters.mode.is_some() && asked.is_none() {
+            session.warn_of_mode();
         }
+        session
     }
 
     /// Version of the rules that the session follows.
@@ -336,7 +361,14 @@ impl Session {
             }
             _ => {}
         }
-        outcome.note = outcome.note.or(self.account());
+        outcome.note = outcome.note.or(self.account()).or_else(|| self.note.take());
+    }
+
+    /// The session asked for a mode that does not exist.
+    fn warn_of_mode(&mut self) {
+        if !std::mem::replace(&mut self.warned_of_mode, true) {
+            self.note = Some(Note::UnknownMode);
+        }
     }
 
     /// A message of a wanted tag that is too large to be held passes by: anything may have happened in it.
@@ -430,6 +462,13 @@ impl Session {
         self.portals.clear();
         self.failed_block = false;
         self.literals.end_transaction();
+        // The end of the transaction may not happen, either.
+        if self.scope.is_changed() {
+            self.moved.scope = self.message;
+        }
+        if self.mode.is_changed() {
+            self.moved.mode = self.message;
+        }
         if committed {
             self.mode.commit();
             self.scope.commit();
@@ -449,6 +488,9 @@ impl Session {
     }
 
     fn mode(&self, configured: Mode) -> Mode {
+        if self.doubtful_mode {
+            return Mode::Observe;
+        }
         self.mode.current().map_or(configured, |asked| configured.or_more_careful(asked))
     }
 }

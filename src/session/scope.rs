@@ -16,7 +16,8 @@ pub struct SessionScope {
 impl Default for SessionScope {
     /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
     fn default() -> Self {
-        let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
+        let (path, temporary) = (Path::Unknown, Temporary::Known(HashSet::new()));
+        let current = Scope { path, temporary, closed: None };
         Self { current, path: Tracked::new(Path::Unknown), version: 0 }
     }
 }
@@ -44,7 +45,18 @@ impl SessionScope {
     pub fn set_path(&mut self, statement: u32, local: bool, schemas: Option<Vec<String>>) {
         // `"$user"` depends on the current role: the server will tell.
         let known = schemas.filter(|schemas| !schemas.iter().any(|schema| schema == "$user"));
-        self.change(|path| path.set(statement, local, Some(known.map_or(Path::Unknown, Path::Known))));
+        // So does which schemas may be used.
+        let known = known.zip(self.current.closed.as_ref()).map(|(mut schemas, closed)| {
+            schemas.retain(|schema| !closed.contains(schema));
+            Path::Known(schemas)
+        });
+        self.change(|path| path.set(statement, local, Some(known.unwrap_or(Path::Unknown))));
+    }
+
+    /// Another role: other schemas may be used, `"$user"` is another one.
+    pub fn change_role(&mut self, statement: u32) {
+        self.current.closed = None;
+        self.forget_path(statement);
     }
 
     pub fn forget_path(&mut self, statement: u32) {
@@ -53,7 +65,7 @@ impl SessionScope {
 
     /// Anything may have happened.
     pub fn forget(&mut self, statement: u32) {
-        self.forget_path(statement);
+        self.change_role(statement);
         self.current.temporary = Temporary::Unknown;
         self.version += 1;
     }
@@ -69,13 +81,14 @@ impl SessionScope {
     pub fn ask_again(&mut self) {
         self.path.learn(Path::Unknown);
         self.current.path = Path::Unknown;
+        self.current.closed = None;
         self.version += 1;
     }
 
     /// The same scope in which nothing is known of the path.
     #[must_use]
     pub fn without_path(&self) -> Scope {
-        Scope { path: Path::Unknown, temporary: self.current.temporary.clone() }
+        Scope { path: Path::Unknown, ..self.current.clone() }
     }
 
     /// Temporary relations may be gone.
@@ -98,6 +111,12 @@ impl SessionScope {
         self.path.learn(scope.path.clone());
         self.current = scope;
         self.version += 1;
+    }
+
+    /// Whether the current transaction has changed the path.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.path.is_changed()
     }
 
     /// Some of the transaction's changes of the path may have been undone.
