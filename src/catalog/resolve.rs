@@ -77,6 +77,16 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// Whether no relation but one bears the name, temporary ones of the session included: what it was taken for
+    /// at any time is that one.
+    #[must_use]
+    pub fn is_borne_once(&self, name: &str, scope: &Scope) -> bool {
+        matches!(&scope.temporary, Temporary::Known(names) if !names.contains(name))
+            && only(self.namesakes(name)).is_some()
+    }
+}
+
 fn bare<'a>(namesakes: &'a [Arc<Table>], name: &str, scope: &Scope) -> Resolution<'a> {
     let Temporary::Known(temporary) = &scope.temporary else {
         return Resolution::Unknown;
@@ -249,6 +259,14 @@ mod tests {
         for (name, path, temporary, expected) in cases {
             assert_eq!(told(name, path, temporary), expected, "{name} in {path:?} with {temporary:?}");
         }
+        let catalog = super::super::load::parse(RELATIONS, 1).unwrap();
+        let of = |temporary| Scope { temporary, ..Scope::unknown() };
+        let none = || Temporary::Known(HashSet::new());
+        let one = Temporary::Known(HashSet::from(["once".to_owned()]));
+        let borne =
+            [("once", none()), ("twice", none()), ("columns", none()), ("new", none()), ("once", one)]
+                .map(|(name, temporary)| catalog.is_borne_once(name, &of(temporary)));
+        assert_eq!(borne, [true, false, true, false, false]);
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Session {
         }
         if mentions.names.iter().any(|name| name.name == "set_config") {
             self.window.clear();
-            self.scope.forget_path(ordinal);
+            self.scope.change_role(ordinal);
             self.literals.forget(ordinal);
         }
     }

@@ -5,12 +5,14 @@ use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
 use crate::catalog::Catalog;
+use crate::catalog::model::TableId;
 use crate::key;
 use crate::sql::calls;
 use crate::sql::insert::{Array, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +32,8 @@ pub struct Prepared {
     pub shared: Vec<u16>,
     /// It is a block of code that may prepare or deallocate statements.
     pub prepares: bool,
+    /// What the names of the tables it changes meant when it was prepared.
+    pub meant: Meaning,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
@@ -40,6 +44,13 @@ pub struct Prepared {
 
 /// Session's epoch, version of its scope, and whether that is in doubt: plans hold while all stay.
 pub type Epoch = (u64, u64, bool);
+
+/// Tables by the order of a statement's targets (`None`: not known), and the session's epoch and creations then.
+#[derive(Debug, Default)]
+pub struct Meaning {
+    pub tables: SmallVec<[Option<TableId>; 1]>,
+    pub at: (u64, u64),
+}
 
 /// One plan an INSERT; none if the table has no key to protect, an error if the INSERT is not inspected.
 pub type Plans = Arc<[Result<Option<Arc<Planned>>, &'static str>]>;
@@ -68,6 +79,7 @@ impl Prepared {
             only_row: None,
             shared: Vec::new(),
             prepares: statement == Statement::Opaque && may_prepare(text),
+            meant: Meaning::default(),
             mentions,
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
@@ -94,6 +106,7 @@ impl Prepared {
             only_row: None,
             shared: Vec::new(),
             prepares: false,
+            meant: Meaning::default(),
             mentions: Mentions::default(),
             plans: Mutex::default(),
             executed: AtomicBool::new(false),

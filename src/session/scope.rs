@@ -11,6 +11,8 @@ pub struct SessionScope {
     path: Tracked<Path>,
     /// Rises whenever a name may have come to mean another table.
     version: u64,
+    /// Rises whenever there may be new temporary relations.
+    creations: u64,
 }
 
 impl Default for SessionScope {
@@ -18,7 +20,7 @@ impl Default for SessionScope {
     fn default() -> Self {
         let (path, temporary) = (Path::Unknown, Temporary::Known(HashSet::new()));
         let current = Scope { path, temporary, closed: None };
-        Self { current, path: Tracked::new(Path::Unknown), version: 0 }
+        Self { current, path: Tracked::new(Path::Unknown), version: 0, creations: 0 }
     }
 }
 
@@ -32,6 +34,12 @@ impl SessionScope {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Rises whenever there may be new temporary relations.
+    #[must_use]
+    pub fn creations(&self) -> u64 {
+        self.creations
     }
 
     /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
@@ -68,6 +76,7 @@ impl SessionScope {
         self.change_role(statement);
         self.current.temporary = Temporary::Unknown;
         self.version += 1;
+        self.creations += 1;
     }
 
     /// Some changes did not happen, nor does anybody know which transaction they belonged to.
@@ -100,6 +109,7 @@ impl SessionScope {
     }
 
     pub fn create_temporary(&mut self, name: &str) {
+        self.creations += 1;
         if let Temporary::Known(names) = &mut self.current.temporary {
             names.insert(name.to_owned());
             self.version += 1;

@@ -276,7 +276,7 @@ fn schemas_that_the_role_may_not_use_are_not_on_its_path() {
         DO 'begin create role guest; exception when duplicate_object or unique_violation then end';
         GRANT USAGE ON SCHEMA b TO guest; GRANT ALL ON ALL TABLES IN SCHEMA a, b TO guest;";
     let both = "INSERT INTO ev (id, v) VALUES ('{K}', 'a'), ('{K}', 'b')";
-    let cases: [&[&str]; 8] = [
+    let cases: [&[&str]; 9] = [
         &["SET ROLE guest", "SET search_path = a, b", both],
         &["SET SESSION AUTHORIZATION guest", "SET search_path = a, b", both],
         &["SET search_path = a, b", "SET ROLE guest", both],
@@ -284,6 +284,7 @@ fn schemas_that_the_role_may_not_use_are_not_on_its_path() {
         &["BEGIN", "SET LOCAL ROLE guest", "SET LOCAL search_path = a, b", both, "COMMIT"],
         &["SET ROLE guest", "BEGIN", "SET LOCAL search_path = a, b", both, "COMMIT"],
         &["SET ROLE guest", "SELECT 1", "BEGIN", "SET LOCAL search_path = a, b", both, "COMMIT"],
+        &["SELECT set_config('role', 'guest', false)", "SET search_path = a, b", both],
         &["SET role = 'guest'", "SELECT set_config('search_path', 'a, b', false)", both],
     ];
     for case in cases {
