@@ -361,6 +361,10 @@ fn columns_have_the_kind_of_their_base_type() {
         let column = &table(&observed().rich, name).columns[0];
         assert_eq!((column.kind, &*column.type_name), (kind, printed), "{name}");
     }
+    let kinds = table(&observed().rich, "public.readings").columns.iter().map(|column| column.kind);
+    let (always, settings, never) = (ColumnKind::Other, ColumnKind::BySettings, ColumnKind::ByName);
+    let expected = [vec![ColumnKind::Uuid], vec![always; 6], vec![settings; 6], vec![never; 5]].concat();
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
     assert!(table(&observed().rich, "public.not_distinct").keys[0].nulls_not_distinct);
     let names: Vec<&str> =
         table(&observed().rich, "public.dropped").columns.iter().map(|column| &*column.name).collect();

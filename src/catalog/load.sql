@@ -142,6 +142,34 @@ attribute AS MATERIALIZED (
      WHERE a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
 ),
 
+-- How far the text of a value tells the value, of other types than those of keys: 0: always the same; 1: as the
+-- settings and the time say by which it is read; 2: not at all, it may name what a path leads to.
+reading AS (
+    SELECT DISTINCT a.atttypid AS type, a.atttypid AS part FROM attribute a
+    UNION
+    -- A domain is read as its base, an array or a range as its elements.
+    SELECT r.type, e.part
+      FROM reading r
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) r.part
+      LEFT JOIN pg_catalog.pg_range g ON g.rngtypid OPERATOR(pg_catalog.=) t.oid
+     CROSS JOIN LATERAL (VALUES (t.typbasetype), (t.typelem), (g.rngsubtype)) AS e (part)
+     WHERE e.part OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+       AND (t.typtype OPERATOR(pg_catalog.<>) 'b' OR t.typinput::pg_catalog.oid OPERATOR(pg_catalog.=) 750::pg_catalog.oid)
+),
+read_as AS (
+    SELECT r.type, pg_catalog.max(
+               CASE WHEN p.provolatile OPERATOR(pg_catalog.=) 'i' THEN 0
+                    WHEN t.typtype OPERATOR(pg_catalog.=) ANY ('{d,e,r}'::pg_catalog."char"[]) THEN 0
+                    -- Arrays, money, date, time and interval.
+                    WHEN t.typinput::pg_catalog.oid OPERATOR(pg_catalog.=) 750::pg_catalog.oid
+                      OR t.oid OPERATOR(pg_catalog.=) ANY ('{790,1082,1083,1114,1184,1186,1266}'::pg_catalog.oid[])
+                    THEN 1 ELSE 2 END) AS rank
+      FROM reading r
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) r.part
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.typinput::pg_catalog.oid
+     GROUP BY r.type
+),
+
 -- Defaults of columns (owner: table, part: number) and of domains (owner: type, part: 0).
 expression AS (
     SELECT d.adrelid AS owner, d.adnum AS part, a.attnotnull AS filled, d.adbin::pg_catalog.text AS tree
@@ -379,8 +407,10 @@ document AS MATERIALIZED (
                       WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,f}'::pg_catalog."char"[])),
         'types', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                          t.atttypid::pg_catalog.int8, t.atttypmod,
-                         pg_catalog.format_type(t.atttypid, t.atttypmod), COALESCE(k.kind, 'o')))
+                         pg_catalog.format_type(t.atttypid, t.atttypmod),
+                         COALESCE(k.kind, pg_catalog.substr('osn', r.rank OPERATOR(pg_catalog.+) 1, 1), 'n')))
                     FROM (SELECT DISTINCT a.atttypid, a.atttypmod FROM attribute a) t
+                    LEFT JOIN read_as r ON r.type OPERATOR(pg_catalog.=) t.atttypid
                     LEFT JOIN key_type k ON k.oid OPERATOR(pg_catalog.=) t.atttypid),
         'columns', (SELECT pg_catalog.json_agg(t.entry)
                       FROM (SELECT pg_catalog.json_build_array(a.attrelid::pg_catalog.int8, pg_catalog.json_agg(

@@ -158,13 +158,24 @@ pub enum ColumnKind {
     Citext,
     /// Compared by bytes, in the same format only.
     Other,
+    /// Likewise, but what a text means depends on settings and on when it is read: dates, times, money, arrays.
+    BySettings,
+    /// Likewise, but what a text means depends on more than can be followed (`regclass`, composite types): texts
+    /// are never held for equal.
+    ByName,
 }
 
 impl ColumnKind {
     /// Whether a value of this kind can be a UUID key.
     #[must_use]
     pub fn can_hold_key(self) -> bool {
-        self != Self::Other
+        matches!(self, Self::Uuid | Self::Text | Self::Char | Self::Citext)
+    }
+
+    /// The kind as far as the form of a value goes.
+    #[must_use]
+    pub fn form(self) -> Self {
+        if self.can_hold_key() { self } else { Self::Other }
     }
 }
 

@@ -19,7 +19,8 @@ pub(super) struct Document {
     /// child, parent, whether the child is a partition
     #[serde(deserialize_with = "rows")]
     pub inherits: Vec<(u32, u32, bool)>,
-    /// oid, typmod, printed name, kind: `u`uid, `t`ext, `c`har, c`i`text, `o`ther
+    /// oid, typmod, printed name, kind: `u`uid, `t`ext, `c`har, c`i`text, and others whose text tells the value:
+    /// `o` always, `s` under the same settings, `n` never
     #[serde(deserialize_with = "rows")]
     pub types: Vec<(u32, i32, String, char)>,
     /// table, its columns

@@ -180,7 +180,7 @@ impl<'a> Tables<'a> {
     fn column(&self, table: u32, column: &raw::Column) -> Column {
         let &raw::Column(number, ref name, type_oid, typmod, generated, identity) = column;
         let (type_name, kind) =
-            self.types.get(&(type_oid, typmod)).cloned().unwrap_or_else(|| ("?".into(), ColumnKind::Other));
+            self.types.get(&(type_oid, typmod)).cloned().unwrap_or_else(|| ("?".into(), ColumnKind::ByName));
         let of = |owner, part| self.defaults.get(&(owner, part)).copied();
         let of_origin = || {
             let view = self.views.get(&table)?;
@@ -311,7 +311,9 @@ fn types(document: &Document) -> HashMap<(u32, i32), (Arc<str>, ColumnKind)> {
         't' => ColumnKind::Text,
         'c' => ColumnKind::Char,
         'i' => ColumnKind::Citext,
-        _ => ColumnKind::Other,
+        'o' => ColumnKind::Other,
+        's' => ColumnKind::BySettings,
+        _ => ColumnKind::ByName,
     };
     let types = document.types.iter();
     types

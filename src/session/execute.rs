@@ -22,6 +22,9 @@ const VALUE_SETTINGS: &[&str] = &[
     "intervalstyle",
     "session_replication_role",
     "lc_monetary",
+    "timezone_abbreviations",
+    "array_nulls",
+    "client_encoding",
     "xmloption",
     "bytea_output",
 ];
@@ -170,7 +173,7 @@ impl Session {
 
     /// Anything may have happened to keys and names.
     pub(super) fn opaque(&mut self) {
-        self.window.clear();
+        self.read_anew();
         self.transaction.changed_data();
         self.scope.forget(self.transaction.statement());
         self.literals.forget(self.transaction.statement());
@@ -194,17 +197,18 @@ impl Session {
     /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
     pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
+        let is_preparing = mentions.names.iter().any(|name| catalog.is_preparing_function(name));
         if mentions.are_opaque(catalog) {
-            self.window.clear();
+            self.read_anew();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
             self.literals.forget(ordinal);
         }
-        if mentions.names.iter().any(|name| catalog.is_preparing_function(name)) {
+        if is_preparing {
             self.statements.close_all(self.message);
         }
         if mentions.names.iter().any(|name| name.name == "set_config") {
-            self.window.clear();
+            self.read_anew();
             self.scope.change_role(ordinal);
             self.literals.forget(ordinal);
         }
@@ -295,7 +299,17 @@ impl Session {
         }
     }
 
+    /// Values may mean others than before, also those that were read for portals which are not yet executed.
+    fn read_anew(&mut self) {
+        self.window.clear();
+        self.portals.forget_claims();
+        self.readings += 1;
+    }
+
     fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
+        if VALUE_SETTINGS.contains(&name) {
+            self.read_anew();
+        }
         if name == "search_path" {
             self.moved.scope = self.message;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
@@ -315,15 +329,13 @@ impl Session {
             values.and_then(|values| values.first()).map(String::as_str),
         ) {
             // Its value holds from here on.
-        } else if VALUE_SETTINGS.contains(&name) {
-            self.window.clear();
         } else if name == "role" || name == "session_authorization" {
             self.scope.change_role(ordinal);
         }
     }
 
     fn reset_all(&mut self, ordinal: u32) {
-        self.window.clear();
+        self.read_anew();
         self.moved.mode = self.message;
         self.scope.forget_path(ordinal);
         self.mode.set(ordinal, false, None);

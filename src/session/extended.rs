@@ -42,6 +42,7 @@ impl Session {
             Prepared::unread()
         };
         prepared.meant = self.meaning(&prepared.statement);
+        prepared.read_at = self.readings;
         self.statements.set(parse.name, self.message, Some(Arc::new(prepared)));
         self.due(Request::Parse, Effects::new());
     }
@@ -57,6 +58,7 @@ impl Session {
         let mentions = self.mentioned(text, body.clone(), self.options());
         let mut prepared = Prepared::new(text, body, self.options(), Vec::new(), mentions);
         prepared.meant = self.meaning(&prepared.statement);
+        prepared.read_at = self.readings;
         self.statements.set(name.as_bytes(), self.message, Some(Arc::new(prepared)));
     }
 
@@ -115,6 +117,7 @@ impl Session {
             text: &prepared.text,
             options: prepared.options,
             only_row: prepared.only_row.as_deref(),
+            read_before: prepared.read_at != self.readings,
             text_fixed,
             bound: Some(bound),
         };
@@ -300,6 +303,7 @@ impl Session {
             text: &prepared.text,
             options: prepared.options,
             only_row: prepared.only_row.as_deref(),
+            read_before: prepared.read_at != self.readings,
             text_fixed,
             bound: Some(bound),
         };

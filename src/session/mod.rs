@@ -167,6 +167,8 @@ pub struct Session {
     outdated: bool,
     /// Rises whenever plans made before no longer hold.
     epoch: u64,
+    /// Rises whenever a value of the same spelling may have come to mean another one.
+    readings: u64,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
     /// A change of the mode may not have happened: nothing is changed until the server has been asked.
@@ -261,6 +263,7 @@ impl Session {
             schema: Schema::default(),
             outdated: false,
             epoch: 0,
+            readings: 0,
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
             doubtful_mode: false,
@@ -452,11 +455,16 @@ impl Session {
         if self.transaction.end_group() {
             self.forget_transaction(true);
         }
+        if self.transaction.block() == transaction::Block::Idle {
+            // The next one has another time.
+            self.readings += 1;
+        }
     }
 
     /// The transaction is over: its keys are no longer live, its local settings no longer hold.
     fn forget_transaction(&mut self, committed: bool) {
         self.window.clear();
+        self.readings += 1;
         self.references.clear();
         self.over_limit = false;
         self.portals.clear();

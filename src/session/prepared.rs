@@ -34,6 +34,8 @@ pub struct Prepared {
     pub prepares: bool,
     /// What the names of the tables it changes meant when it was prepared.
     pub meant: Meaning,
+    /// The session's readings when the server read the literals of the text.
+    pub read_at: u64,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
@@ -80,6 +82,7 @@ impl Prepared {
             shared: Vec::new(),
             prepares: statement == Statement::Opaque && may_prepare(text),
             meant: Meaning::default(),
+            read_at: 0,
             mentions,
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
@@ -107,6 +110,7 @@ impl Prepared {
             shared: Vec::new(),
             prepares: false,
             meant: Meaning::default(),
+            read_at: 0,
             mentions: Mentions::default(),
             plans: Mutex::default(),
             executed: AtomicBool::new(false),

@@ -57,6 +57,16 @@ CREATE TABLE defaults (
     made int GENERATED ALWAYS AS (1 + 1) STORED
 );
 
+-- How far a text tells its value
+CREATE TYPE mood AS ENUM ('x');
+CREATE DOMAIN named AS regclass;
+CREATE TYPE pair AS (a int);
+CREATE TABLE readings (
+    id uuid PRIMARY KEY, number numeric, real_number float8, flag bool, feeling mood, network inet, whole int4range,
+    at timestamptz, day date, money money, list int[], days daterange, span interval,
+    relation regclass, relations regclass[], of_domain named, pair pair, document xml
+);
+
 -- Indexes that are left alone
 CREATE TABLE deferred (id uuid PRIMARY KEY DEFERRABLE INITIALLY IMMEDIATE);
 CREATE TABLE partial (id uuid, live bool);

@@ -577,6 +577,7 @@ fn a_portal_keeps_the_values_it_was_bound_with() {
                 message::bind("first", "i", &values),
                 message::extended("SET TimeZone = 'Asia/Tokyo'", &[]),
                 message::execute("first", 0),
+                message::close(b'P', "first"),
                 message::sync(),
             ]
             .concat(),
