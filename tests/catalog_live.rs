@@ -496,7 +496,7 @@ fn volatile_functions_those_that_call_one_that_frees_and_views_of_them_are_opaqu
         ("quiet", true),
         ("of_row", true),
         ("moves", true),
-        ("prepares", true),
+        ("deallocates", true),
         ("query_to_xml", true),
         ("quiet_parsed", false),
         ("fixed", false),
@@ -521,8 +521,9 @@ fn volatile_functions_those_that_call_one_that_frees_and_views_of_them_are_opaqu
     ] {
         assert_eq!(catalog.is_opaque_word(&name(text)), expected, "{text}");
     }
-    let preparing = ["prepares", "noisy", "fixed"].map(|text| catalog.is_preparing_function(&name(text)));
-    assert_eq!(preparing, [true, false, false]);
+    let deallocating =
+        ["deallocates", "noisy", "fixed"].map(|text| catalog.is_deallocating_function(&name(text)));
+    assert_eq!(deallocating, [true, false, false]);
     let moving = ["moving_default", "moving_trigger", "plain", "noisy_default"]
         .map(|text| table(catalog, &format!("public.{text}")).moves_names);
     assert_eq!(moving, [true, true, false, false]);

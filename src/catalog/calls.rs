@@ -41,7 +41,7 @@ pub(super) struct Opaque {
     /// Relations that run one when they are read.
     pub relations: Vec<u32>,
     /// Functions that may give a prepared statement another meaning.
-    pub preparing: Vec<(String, String)>,
+    pub deallocating: Vec<(String, String)>,
 }
 
 impl<'a> Calls<'a> {
@@ -84,14 +84,14 @@ impl<'a> Calls<'a> {
         names.map(|(_, name)| *name).chain(RUNNERS.iter().copied())
     }
 
-    /// What statements call it by, given the functions that may do anything and those that prepare statements.
+    /// What statements call it by, given the functions that may do anything and those that deallocate statements.
     pub fn opaque(&self, document: &Document, functions: impl Iterator<Item = u32>) -> Opaque {
-        let preparing = document.callables.iter().filter(|function| function.prepares);
-        let preparing: Vec<u32> = preparing.map(|function| function.oid).collect();
-        let nodes = self.of(functions.chain(preparing.iter().copied()));
+        let deallocating = document.callables.iter().filter(|function| function.deallocates);
+        let deallocating: Vec<u32> = deallocating.map(|function| function.oid).collect();
+        let nodes = self.of(functions.chain(deallocating.iter().copied()));
         let mut opaque = Opaque {
             functions: self.functions(&nodes),
-            preparing: self.functions(&self.of(preparing.into_iter())),
+            deallocating: self.functions(&self.of(deallocating.into_iter())),
             ..Opaque::default()
         };
         if !opaque.functions.is_empty() {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::catalog::raw::Callable;
 
-    fn callable(oid: u32, prepares: bool) -> Callable {
+    fn callable(oid: u32, deallocates: bool) -> Callable {
         Callable {
             oid,
             schema: "s".to_owned(),
@@ -136,7 +136,7 @@ mod tests {
             language: "sql".to_owned(),
             volatile: true,
             body: None,
-            prepares,
+            deallocates,
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
             names.join(" ")
         };
         assert_eq!(names(&opaque.functions), "f1 f3 total");
-        assert_eq!(names(&opaque.preparing), "f3");
+        assert_eq!(names(&opaque.deallocating), "f3");
         let (mut words, mut relations) = (opaque.words, opaque.relations);
         words.sort_unstable();
         relations.sort_unstable();

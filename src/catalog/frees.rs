@@ -245,7 +245,7 @@ mod tests {
     fn callable(oid: u32, name: &str, body: Option<&str>) -> Callable {
         let (schema, language) = ("public".to_owned(), "sql".to_owned());
         let body = body.map(str::to_owned);
-        Callable { oid, schema, name: name.to_owned(), language, volatile: true, body, prepares: false }
+        Callable { oid, schema, name: name.to_owned(), language, volatile: true, body, deallocates: false }
     }
 
     #[test]

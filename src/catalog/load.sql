@@ -227,7 +227,7 @@ known_harmless AS (
        AND d.refclassid OPERATOR(pg_catalog.=) 3079::pg_catalog.oid
        AND d.deptype OPERATOR(pg_catalog.=) 'e'
        AND e.extname OPERATOR(pg_catalog.=) ANY (
-               '{uuid-ossp,pgcrypto,citext,pg_trgm,hstore,ltree,pg_stat_statements,pg_uuidv7,pgx_ulid,ulid,pg_idkit,
+               '{uuid-ossp,pgcrypto,citext,pg_trgm,hstore,ltree,pg_stat_statements,pg_uuidv7,pgx_ulid,ulid,snowflake,pg_idkit,
                  pg_hashids,unaccent,fuzzystrmatch,tablefunc,intarray,cube,earthdistance,isn,seg,btree_gin,btree_gist,
                  postgis,vector,tsm_system_rows}'::pg_catalog.name[])
 ),
@@ -368,7 +368,7 @@ body AS MATERIALIZED (
            -- Whether it may give names another meaning: of relations, of prepared statements.
            p.prosrc OPERATOR(pg_catalog.~*)
                '[[:<:]](search_path|set_config|pg_temp|(create|local|global|into)[[:space:]]+temp(orary)?|discard|set[[:space:]]+((local|session)[[:space:]]+)?(role|session[[:space:]]+authorization))[[:>:]]' AS moves_names,
-           p.prosrc OPERATOR(pg_catalog.~*) '[[:<:]](deallocate|discard|prepare)[[:>:]]' AS prepares,
+           p.prosrc OPERATOR(pg_catalog.~*) '[[:<:]](deallocate|discard)[[:>:]]' AS deallocates,
            p.prosrc
       FROM (SELECT t.oid, t.language FROM trigger_function t
              WHERE t.language OPERATOR(pg_catalog.<>) ''
@@ -452,7 +452,7 @@ document AS MATERIALIZED (
                                 LEFT JOIN body b ON b.oid OPERATOR(pg_catalog.=) f.oid),
         'callables', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                              f.oid::pg_catalog.int8, f.nspname, f.proname, f.lanname, f.volatile,
-                             b.text, b.prepares))
+                             b.text, b.deallocates))
                         FROM callable f
                         JOIN body b ON b.oid OPERATOR(pg_catalog.=) f.oid),
         -- Functions that may give names another meaning.

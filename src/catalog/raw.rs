@@ -73,8 +73,8 @@ pub(super) struct Callable {
     pub volatile: bool,
     /// Unless it is condemned already.
     pub body: Option<String>,
-    /// It may prepare or deallocate statements.
-    pub prepares: bool,
+    /// It may deallocate prepared statements.
+    pub deallocates: bool,
 }
 
 /// A view's column number and its table's.

@@ -20,7 +20,7 @@ pub struct Catalog {
     opaque_functions: HashMap<String, Vec<String>>,
     opaque_relations: HashMap<String, Vec<String>>,
     opaque_words: HashSet<String>,
-    preparing_functions: HashMap<String, Vec<String>>,
+    deallocating_functions: HashMap<String, Vec<String>>,
 }
 
 impl Catalog {
@@ -46,7 +46,7 @@ impl Catalog {
             by_name,
             sorted,
             opaque_functions: of(&opaque.functions),
-            preparing_functions: of(&opaque.preparing),
+            deallocating_functions: of(&opaque.deallocating),
             opaque_relations,
             opaque_words: opaque.words.iter().cloned().collect(),
         }
@@ -101,10 +101,10 @@ impl Catalog {
         contains(&self.opaque_functions, name)
     }
 
-    /// Whether a call of this name may prepare or deallocate statements. A bare name is any schema's.
+    /// Whether a call of this name may deallocate prepared statements. A bare name is any schema's.
     #[must_use]
-    pub fn is_preparing_function(&self, name: &Name) -> bool {
-        contains(&self.preparing_functions, name)
+    pub fn is_deallocating_function(&self, name: &Name) -> bool {
+        contains(&self.deallocating_functions, name)
     }
 
     /// Whether there is any such function: see [`Self::is_opaque_function`].

@@ -25,6 +25,7 @@ const VALUE_SETTINGS: &[&str] = &[
     "timezone_abbreviations",
     "array_nulls",
     "client_encoding",
+    "standard_conforming_strings",
     "xmloption",
     "bytea_output",
 ];
@@ -40,7 +41,7 @@ impl Session {
     ) -> Effect {
         let options = self.options();
         let effect = self.apply(statement, ordinal);
-        if *statement == Statement::Opaque && may_prepare(text.get(range.clone()).unwrap_or_default()) {
+        if *statement == Statement::Opaque && may_deallocate(text.get(range.clone()).unwrap_or_default()) {
             self.statements.close_all(self.message);
         }
         if needs_calls(statement) {
@@ -197,14 +198,14 @@ impl Session {
     /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
     pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
         let Some(catalog) = &self.catalog else { return };
-        let is_preparing = mentions.names.iter().any(|name| catalog.is_preparing_function(name));
+        let is_deallocating = mentions.names.iter().any(|name| catalog.is_deallocating_function(name));
         if mentions.are_opaque(catalog) {
             self.read_anew();
             self.transaction.changed_data();
             self.scope.forget(ordinal);
             self.literals.forget(ordinal);
         }
-        if is_preparing {
+        if is_deallocating {
             self.statements.close_all(self.message);
         }
         if mentions.names.iter().any(|name| name.name == "set_config") {
@@ -303,7 +304,7 @@ impl Session {
     fn read_anew(&mut self) {
         self.window.clear();
         self.portals.forget_claims();
-        self.readings += 1;
+        self.readings.settings += 1;
     }
 
     fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
@@ -312,6 +313,7 @@ impl Session {
         }
         if name == "search_path" {
             self.moved.scope = self.message;
+            self.readings.settings += 1;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
         } else if name == "untwin.mode" {
             self.moved.mode = self.message;
@@ -382,10 +384,10 @@ fn may_set_config(text: &[u8]) -> bool {
         || memchr::memmem::find(text, b"&\"").is_some()
 }
 
-/// Whether a block of code may prepare or deallocate statements.
-pub(super) fn may_prepare(text: &[u8]) -> bool {
+/// Whether a block of code may deallocate prepared statements.
+pub(super) fn may_deallocate(text: &[u8]) -> bool {
     let text = text.to_ascii_lowercase();
-    let words: [&[u8]; 3] = [b"deallocate", b"prepare", b"discard"];
+    let words: [&[u8]; 2] = [b"deallocate", b"discard"];
     words.iter().any(|word| memchr::memmem::find(&text, word).is_some())
 }
 

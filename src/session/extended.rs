@@ -112,6 +112,9 @@ impl Session {
     ) {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
         let again = prepared.was_executed().then_some("literal again");
+        // To change a literal, the whole text is parsed again.
+        let read_otherwise = prepared.read_at.settings != self.readings.settings;
+        let again = again.or(read_otherwise.then_some("literal read by other settings"));
         let text_fixed = self.literals.obstacle().or(again);
         let supply = Supply {
             text: &prepared.text,
@@ -219,7 +222,7 @@ impl Session {
             self.references.take_over(&mut claims.references);
         }
         let effect = self.apply_prepared(prepared, ordinal);
-        if prepared.prepares {
+        if prepared.deallocates {
             self.statements.close_all(self.message);
         }
         self.called(&prepared.mentions, ordinal);

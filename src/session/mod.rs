@@ -167,8 +167,8 @@ pub struct Session {
     outdated: bool,
     /// Rises whenever plans made before no longer hold.
     epoch: u64,
-    /// Rises whenever a value of the same spelling may have come to mean another one.
-    readings: u64,
+    /// Changes whenever a value of the same spelling may have come to mean another one.
+    readings: Readings,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
     /// A change of the mode may not have happened: nothing is changed until the server has been asked.
@@ -217,6 +217,15 @@ struct Schema {
     told: bool,
 }
 
+/// By which settings, and when, the server reads the text of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Readings {
+    /// Rises with every change of a setting that bears on values.
+    settings: u64,
+    /// Rises with every transaction.
+    times: u64,
+}
+
 /// What messages changed that a failure may have kept from happening: the last of them each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
@@ -263,7 +272,7 @@ impl Session {
             schema: Schema::default(),
             outdated: false,
             epoch: 0,
-            readings: 0,
+            readings: Readings::default(),
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
             doubtful_mode: false,
@@ -457,14 +466,14 @@ impl Session {
         }
         if self.transaction.block() == transaction::Block::Idle {
             // The next one has another time.
-            self.readings += 1;
+            self.readings.times += 1;
         }
     }
 
     /// The transaction is over: its keys are no longer live, its local settings no longer hold.
     fn forget_transaction(&mut self, committed: bool) {
         self.window.clear();
-        self.readings += 1;
+        self.readings.times += 1;
         self.references.clear();
         self.over_limit = false;
         self.portals.clear();

@@ -1,6 +1,7 @@
 //! What is kept of a prepared statement and of a portal.
 
-use super::execute::may_prepare;
+use super::Readings;
+use super::execute::may_deallocate;
 use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
@@ -30,12 +31,12 @@ pub struct Prepared {
     pub only_row: Option<Box<[Cell]>>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
-    /// It is a block of code that may prepare or deallocate statements.
-    pub prepares: bool,
+    /// It is a block of code that may deallocate prepared statements.
+    pub deallocates: bool,
     /// What the names of the tables it changes meant when it was prepared.
     pub meant: Meaning,
-    /// The session's readings when the server read the literals of the text.
-    pub read_at: u64,
+    /// How the server read the literals of the text.
+    pub(super) read_at: Readings,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
@@ -80,9 +81,9 @@ impl Prepared {
             types,
             only_row: None,
             shared: Vec::new(),
-            prepares: statement == Statement::Opaque && may_prepare(text),
+            deallocates: statement == Statement::Opaque && may_deallocate(text),
             meant: Meaning::default(),
-            read_at: 0,
+            read_at: Readings::default(),
             mentions,
             plans: Mutex::default(),
             executed: AtomicBool::new(false),
@@ -108,9 +109,9 @@ impl Prepared {
             types: Vec::new(),
             only_row: None,
             shared: Vec::new(),
-            prepares: false,
+            deallocates: false,
             meant: Meaning::default(),
-            read_at: 0,
+            read_at: Readings::default(),
             mentions: Mentions::default(),
             plans: Mutex::default(),
             executed: AtomicBool::new(false),

@@ -169,7 +169,7 @@ CREATE FUNCTION quiet_insert() RETURNS int LANGUAGE sql VOLATILE AS $$ INSERT IN
 CREATE FUNCTION quiet_parsed(int) RETURNS int LANGUAGE sql IMMUTABLE RETURN $1 + 1;
 CREATE FUNCTION moves() RETURNS text LANGUAGE sql STABLE AS $$ SELECT set_config('search_path', 'two', false) $$;
 CREATE FUNCTION moves_too() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM moves(); RETURN NULL; END $$;
-CREATE FUNCTION prepares() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$;
+CREATE FUNCTION deallocates() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$;
 CREATE FUNCTION noisy_equal_fixed(int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT noisy_equal($1, 1) $$;
 CREATE FUNCTION before_nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
 CREATE TYPE row_type AS (a int);
