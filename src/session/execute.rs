@@ -2,15 +2,13 @@
 //! has been looked at before (see `inspect`).
 
 use super::Session;
+use super::called::may_deallocate;
 use super::inspect::Resolved;
-use super::mentions::{Mentions, Reading};
 use super::pipeline::Effect;
 use super::transaction::BackTo;
 use crate::catalog::Resolution;
 use crate::catalog::model::{Table, TableId};
-use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
-use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -182,39 +180,6 @@ impl Session {
         self.epoch += 1;
     }
 
-    /// The names in a text that may stand for something that does anything: what is called, and where views,
-    /// operators and the like call user-defined volatile functions, every name.
-    pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Mentions {
-        let reading = self.catalog.as_ref().map_or(Reading::Calls, |catalog| Reading::wanted(catalog));
-        let names = match reading {
-            Reading::Everything => calls::names(text, range, options).collect(),
-            // The text need not be read in tokens if there is nothing to find.
-            Reading::Nothing if !may_set_config(text.get(range.clone()).unwrap_or_default()) => Vec::new(),
-            Reading::Calls | Reading::Nothing => calls::calls(text, range, options).collect(),
-        };
-        Mentions { names, reading }
-    }
-
-    /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
-    pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
-        let Some(catalog) = &self.catalog else { return };
-        let is_deallocating = mentions.names.iter().any(|name| catalog.is_deallocating_function(name));
-        if mentions.are_opaque(catalog) {
-            self.read_anew();
-            self.transaction.changed_data();
-            self.scope.forget(ordinal);
-            self.literals.forget(ordinal);
-        }
-        if is_deallocating {
-            self.statements.close_all(self.message);
-        }
-        if mentions.names.iter().any(|name| name.name == "set_config") {
-            self.read_anew();
-            self.scope.change_role(ordinal);
-            self.literals.forget(ordinal);
-        }
-    }
-
     fn inserted(&mut self, inserts: &[Insert]) {
         for insert in inserts {
             self.with(&insert.table, |session, table| {
@@ -301,7 +266,7 @@ impl Session {
     }
 
     /// Values may mean others than before, also those that were read for portals which are not yet executed.
-    fn read_anew(&mut self) {
+    pub(super) fn read_anew(&mut self) {
         self.window.clear();
         self.portals.forget_claims();
         self.readings.settings += 1;
@@ -369,26 +334,6 @@ impl Session {
         self.schema.distrust();
         self.epoch += 1;
     }
-}
-
-/// Whether `set_config` may be called in a text, in whatever spelling.
-fn may_set_config(text: &[u8]) -> bool {
-    const NAME: &[u8] = b"set_config";
-    const UNDERSCORE: usize = 3;
-    let at_underscore = |at: usize| {
-        let start = at.checked_sub(UNDERSCORE)?;
-        text.get(start..start + NAME.len()).map(|found| found.eq_ignore_ascii_case(NAME))
-    };
-    memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
-        // An identifier with escapes may hide anything.
-        || memchr::memmem::find(text, b"&\"").is_some()
-}
-
-/// Whether a block of code may deallocate prepared statements.
-pub(super) fn may_deallocate(text: &[u8]) -> bool {
-    let text = text.to_ascii_lowercase();
-    let words: [&[u8]; 2] = [b"deallocate", b"discard"];
-    words.iter().any(|word| memchr::memmem::find(&text, word).is_some())
 }
 
 /// Statements in which a call can happen, and whose calls are not part of what they do anyway.

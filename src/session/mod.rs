@@ -5,6 +5,7 @@
 //! order of messages; whenever nothing is outstanding, ReadyForQuery overrides it.
 
 mod ask;
+mod called;
 mod copy;
 mod execute;
 mod extended;
@@ -12,6 +13,7 @@ mod fates;
 mod inspect;
 mod limits;
 mod literals;
+mod meaning;
 mod mentions;
 mod names;
 mod pipeline;

@@ -1,7 +1,7 @@
 //! What is kept of a prepared statement and of a portal.
 
 use super::Readings;
-use super::execute::may_deallocate;
+use super::called::may_deallocate;
 use super::inspect::{Own, Planned};
 use super::mentions::Mentions;
 use super::restore::Restore;
