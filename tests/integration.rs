@@ -44,6 +44,8 @@ mod kin;
 mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/names.rs"]
+mod names;
 #[path = "integration/operations/mod.rs"]
 mod operations;
 #[path = "integration/pipelines.rs"]

@@ -110,6 +110,9 @@ impl Records {
                 "limit reached: nothing more is rekeyed in this transaction"
             );
         }
+        if note == session::Note::UnknownMode {
+            tracing::warn!("{note}");
+        }
         let note = Note {
             at: Timestamp::now(),
             note: note.to_string().into(),

@@ -47,6 +47,8 @@ pub struct Supply<'a> {
     pub options: Options,
     /// The cells of the only row of a VALUES, if they are known already.
     pub only_row: Option<&'a [Cell]>,
+    /// The server may have read the literals of the text by other settings than those of now, or at another time.
+    pub read_before: bool,
     /// Why nothing can be written into the text, if so.
     pub text_fixed: Option<&'static str>,
     /// Absent for a simple Query.
@@ -174,17 +176,27 @@ impl<'a> RowReader<'_, 'a> {
 
     fn kind(&self, input: usize) -> ColumnKind {
         let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
-        column.map_or(ColumnKind::Other, |column| column.kind)
+        column.map_or(ColumnKind::Other, |column| column.kind.form())
+    }
+
+    /// A literal of the statement's own text, which the server has read when it parsed that.
+    fn literal(&self, bytes: &'a [u8], cast: Cast, input: usize) -> Value<'a> {
+        let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
+        let is_settled =
+            || column.is_some_and(|column| column.kind != ColumnKind::BySettings) && bytes.is_ascii();
+        if self.supply.read_before && !is_settled() {
+            return Value::Unknown(bytes);
+        }
+        Value::literal(bytes, cast, self.kind(input))
     }
 
     fn cell(&self, cell: &Cell, cast: Cast, input: usize) -> Slot<'a> {
         let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
         let fixed = |value| Slot { value, place: Place::Fixed("not a plain literal") };
         match cell.kind {
-            CellKind::String => Slot {
-                value: Value::literal(bytes, cast, self.kind(input)),
-                place: self.in_text(cell.range.clone()),
-            },
+            CellKind::String => {
+                Slot { value: self.literal(bytes, cast, input), place: self.in_text(cell.range.clone()) }
+            }
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
@@ -313,6 +325,7 @@ impl<'a> RowReader<'_, 'a> {
         let value = match field {
             Field::Escaped { .. } => Value::Unknown(content),
             Field::Binary { .. } => Value::parameter(content, true, oid, cast, self.kind(input)),
+            _ if parameter.is_none() => self.literal(content, cast, input),
             _ => Value::literal(content, cast, self.kind(input)),
         };
         Slot { value, place }

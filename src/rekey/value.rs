@@ -37,6 +37,16 @@ mod oid {
     pub const UUID: u32 = 2950;
 }
 
+/// Types of Postgres' own whose text tells the value, under the same settings: `bool`, `bytea`, `name`, numbers,
+/// `text`, `oid`, dates and times, `money`, networks, bits, `uuid`, `jsonb`.
+const READABLE: &[u32] = &[
+    16, 17, 19, 20, 21, 23, 25, 26, 650, 700, 701, 774, 790, 829, 869, 1042, 1043, 1082, 1083, 1114, 1184,
+    1186, 1266, 1560, 1562, 1700, 2950, 3802,
+];
+
+/// Oids from here on are not Postgres' own.
+const FIRST_USER_OID: u32 = 16_384;
+
 impl<'a> Value<'a> {
     /// What a quoted literal without escapes becomes in a column of this kind.
     #[must_use]
@@ -139,6 +149,16 @@ impl<'a> Value<'a> {
     pub(super) fn encode(&self, column: ColumnKind, out: &mut Vec<u8>) -> bool {
         match (*self, column) {
             (Self::Null | Self::Default | Self::Unknown(_), _) => return false,
+            (Self::Text(_) | Self::Typed { .. }, ColumnKind::ByName) => return false,
+            (Self::Binary { oid: oid::TEXT | oid::VARCHAR | oid::BPCHAR, .. }, ColumnKind::ByName) => {
+                return false;
+            }
+            // A type of the users' is read as the column is, as a rule its own.
+            (Self::Typed { oid, .. }, _)
+                if !(READABLE.contains(&oid) || oid >= FIRST_USER_OID && column == ColumnKind::Other) =>
+            {
+                return false;
+            }
             (_, ColumnKind::Uuid) => {
                 let Some(value) = self.uuid(column) else { return false };
                 out.extend_from_slice(&value.to_be_bytes());
@@ -159,7 +179,7 @@ impl<'a> Value<'a> {
             (Self::Text(bytes), _) => sized(out, 0, bytes),
             (Self::Binary { bytes, oid }, _) => sized(out, oid | 1 << 31, bytes),
             (Self::Typed { bytes, oid }, _) => sized(out, oid, bytes),
-            (Self::Uuid(_), ColumnKind::Other) => return false,
+            (Self::Uuid(_), ColumnKind::Other | ColumnKind::BySettings | ColumnKind::ByName) => return false,
         }
         true
     }
@@ -274,6 +294,15 @@ mod tests {
         assert_eq!(encoded(typed(701), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_ne!(encoded(typed(700), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_eq!(encoded(Value::Unknown(b"1"), ColumnKind::Other), None);
+        let named = [Value::Text(b"x"), typed(25), typed(2205), Value::Binary { bytes: b"x", oid: 25 }];
+        for value in named {
+            assert_eq!(encoded(value, ColumnKind::ByName), None, "{value:?}");
+        }
+        assert!(encoded(Value::Binary { bytes: b"1234", oid: 0 }, ColumnKind::ByName).is_some());
+        assert!(encoded(Value::Text(b"now"), ColumnKind::BySettings).is_some());
+        assert_eq!(encoded(typed(2205), ColumnKind::Other), None);
+        assert!(encoded(typed(20_000), ColumnKind::Other).is_some());
+        assert_eq!(encoded(typed(20_000), ColumnKind::BySettings), None);
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Session {
         if obstacle.is_some() {
             self.window.clear();
         }
+        self.move_names(&[&copy.table], ordinal);
         self.transaction.changed_data();
     }
 
@@ -344,6 +345,7 @@ impl CopyRows<'_> {
             text: row.bytes,
             options: Options { standard_conforming_strings: true },
             only_row: None,
+            read_before: false,
             text_fixed: None,
             bound: None,
         };
@@ -388,7 +390,7 @@ impl CopyRows<'_> {
     fn slot<'r>(&self, field: Field, bytes: &'r [u8], input: usize) -> Slot<'r> {
         let plan = &self.planned.plan;
         let column = plan.inputs.get(input).and_then(|&column| plan.table.columns.get(column));
-        let kind = column.map_or(crate::catalog::model::ColumnKind::Other, |column| column.kind);
+        let kind = column.map_or(crate::catalog::model::ColumnKind::Other, |column| column.kind.form());
         let (Some(range), Some(content)) = (field.range(), field.of(bytes)) else {
             let value = if field == Field::Default { Value::Default } else { Value::Null };
             return Slot { value, place: Place::Fixed("NULL") };

@@ -28,6 +28,7 @@ pub(super) enum Resolved {
     Unknown(&'static str),
 }
 
+pub(super) const ANOTHER_TABLE: &str = "a table of the name was made since the statement was prepared";
 const ON_CONFLICT: &str = "ON CONFLICT";
 
 impl Session {
@@ -288,6 +289,9 @@ impl Session {
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: Some(&window), beside: [None, None], references: &references };
         let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
+            if !self.means_the_same(prepared) {
+                return inserts.iter().map(|_| Err(ANOTHER_TABLE)).collect();
+            }
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
         });
         for (insert, planned) in inserts.iter().zip(plans.iter()) {

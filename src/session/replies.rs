@@ -117,9 +117,11 @@ impl Session {
         if self.moved.savepoints >= first {
             self.transaction.forget_savepoints();
         }
-        if self.moved.scope >= first {
+        // What was set in the same group has been undone, or will be.
+        if self.moved.scope > 0 {
             self.scope.doubt();
         }
+        self.doubtful_mode |= self.moved.mode > 0;
         if in_part {
             self.statements.doubt(first);
         } else {
@@ -131,6 +133,7 @@ impl Session {
         let idle = status == Some(b'I');
         if let Some(due) = self.pipeline.ready() {
             self.statements.confirm(due.message);
+            self.moved.settle(due.message);
             if idle {
                 self.fates.idle(due.facts, &mut self.settled);
             }

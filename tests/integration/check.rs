@@ -63,6 +63,8 @@ fn every_key_is_listed_with_its_verdict() {
         ("public.membership", "membership_pkey", "b", "foreign key", true),
         ("public.before_skips", "before_skips_pkey", "id", "BEFORE ROW", true),
         ("public.ruled", "ruled_pkey", "id", "rule", true),
+        ("public.noisy_default", "noisy_default_pkey", "id", "a default, CHECK", true),
+        ("public.quiet_default", "quiet_default_pkey", "id", "", false),
         ("public.shown", "plain_pkey", "shown_id", "view", true),
         ("public.shown_instead", "plain_pkey", "id", "INSTEAD OF", true),
     ];
@@ -86,7 +88,7 @@ fn the_text_names_triggers_that_free_keys_and_counts() {
         "\npublic.plain\n  plain_pkey (id): protected\n",
         "\npublic.after_deleting\n  after_deleting_pkey (id): protected\n  keys are forgotten after each INSERT: trigger function public.deletes could free keys\n",
         "\npublic.after_audits\n  after_audits_pkey (id): protected\n\n",
-        "\npublic.noisy_checked\n  noisy_checked_pkey (id): protected\n  keys are forgotten after each INSERT: a rule, or a function in a default or a check, could free keys\n",
+        "\npublic.noisy_checked\n  noisy_checked_pkey (id): not protected: a default, CHECK, index or policy calls a function that could free a key between two rows\n",
         "  to protect it all the same:\n    [[table]]\n    name = \"public.deferred\"\n    protect = true\n",
     ];
     for part in expected {
