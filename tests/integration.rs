@@ -40,6 +40,8 @@ mod journal;
 mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/modes.rs"]
+mod modes;
 #[path = "integration/operations/mod.rs"]
 mod operations;
 #[path = "integration/pipelines.rs"]

@@ -71,6 +71,8 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: fact.carrier,
             identical: fact.twin.identical,
+            suspected_redelivery: fact.twin.suspected_redelivery,
+            hint: fact.hint.map(Into::into),
             echoed_in: fact
                 .echoed_in
                 .iter()
@@ -135,6 +137,11 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
         tracing::warn!(
             table = fact.table.display,
             "a row equals an earlier one of its transaction in every column: most likely it was delivered twice"
+        );
+    } else if fact.twin.suspected_redelivery {
+        tracing::warn!(
+            table = fact.table.display,
+            "a row equals an earlier one of its transaction in every column that is not volatile: it may have been delivered twice"
         );
     }
     tracing::info!(

@@ -10,7 +10,7 @@ use super::window::{Claim, RowHash, Window};
 use crate::catalog::model::{DefaultKind, IndexId};
 use crate::key;
 use smallvec::SmallVec;
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// The constraint that a decision is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Twin {
     pub first: Row,
     /// Equal in every column.
     pub identical: bool,
+    /// Not identical, but equal in every column that is the same in each delivery of one fact.
+    pub suspected_redelivery: bool,
     /// Further values of the row that refer to the row itself, and follow its key.
     pub follows: SmallVec<[usize; 1]>,
 }
@@ -176,6 +178,7 @@ impl Judge<'_> {
             row,
             first: (0, 0),
             identical: false,
+            suspected_redelivery: false,
             follows: SmallVec::new(),
         };
         let writable = slots.get(reference.rekey).is_some_and(|slot| !matches!(slot.place, Place::Fixed(_)));
@@ -248,7 +251,7 @@ impl Judge<'_> {
         hash: RowHash,
         first: Claim,
     ) -> Twin {
-        let identical = first.row_hash.all == hash.all;
+        let identical = first.row_hash.is_identical(hash);
         let mut twin = Twin {
             rule: Rule::Key(key.key),
             input: key.rekey,
@@ -258,6 +261,7 @@ impl Judge<'_> {
             row,
             first: (first.statement, first.row),
             identical,
+            suspected_redelivery: !identical && first.row_hash.is_redelivery(hash),
             follows: self.self_references(key, slots, old),
         };
         if let Some(reason) = self.reason_to_forward(key, slots, old, hash, first) {
@@ -301,11 +305,11 @@ impl Judge<'_> {
         if fresh::is_name_based(old) && at.policy.name_based == NameBased::Forward {
             return Some("name-based");
         }
-        if first.row_hash.all == hash.all && at.policy.identical_rows == IdenticalRows::Forward {
+        if first.row_hash.is_identical(hash) && at.policy.identical_rows == IdenticalRows::Forward {
             return Some("identical row");
         }
         if at.mode == Mode::Strict {
-            if first.row_hash.steady == hash.steady {
+            if !first.row_hash.is_another_fact(hash) {
                 return Some("strict: same content");
             }
             if at.plan.table.referenced {
@@ -414,29 +418,4 @@ impl Judge<'_> {
             },
         )
     }
-}
-
-/// Hashes a row column by column, so that the order of a column list does not matter.
-#[must_use]
-pub fn row_hash(plan: &Plan, volatile: &[bool], seed: u64, row: Row, slots: &[Slot]) -> RowHash {
-    let mut hash = RowHash::default();
-    for (at, slot) in slots.iter().enumerate() {
-        let (Some(&column), volatile) = (plan.inputs.get(at), volatile.get(at).copied().unwrap_or_default())
-        else {
-            continue;
-        };
-        let (bytes, mut form) = slot.value.content();
-        if slot.is_unknown() {
-            // Equal to no other.
-            form = u64::from(row.0) << 32 | u64::from(row.1);
-        }
-        let part =
-            xxh3_64_with_seed(bytes, seed ^ form.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column as u64) << 32)
-                as u32;
-        hash.all = hash.all.wrapping_add(part);
-        if !volatile {
-            hash.steady = hash.steady.wrapping_add(part);
-        }
-    }
-    hash
 }

@@ -4,6 +4,7 @@
 pub mod choice;
 pub mod fresh;
 pub mod judge;
+pub mod likeness;
 pub mod plan;
 pub mod policy;
 pub mod protection;

@@ -7,6 +7,7 @@ use crate::catalog::model::ColumnKind;
 use crate::sql::insert::{Array, Cast, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// One value of a row.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ impl Slot<'_> {
     /// Whether nothing at all is known of the value.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.value == Value::Unknown(b"") && self.is_expression()
+        self.value == UNKNOWN.value && self.is_expression()
     }
 }
 
@@ -194,9 +195,35 @@ impl<'a> RowReader<'_, 'a> {
             {
                 fixed(Value::Text(bytes))
             }
-            CellKind::Number | CellKind::Bool | CellKind::Escaped => fixed(Value::Unknown(bytes)),
-            CellKind::Other => Slot { value: Value::Unknown(bytes), place: Place::Fixed(EXPRESSION) },
+            CellKind::Escaped => fixed(Value::Unknown(self.with_prefix(&cell.range).unwrap_or(bytes))),
+            CellKind::Number | CellKind::Bool => fixed(Value::Unknown(bytes)),
+            CellKind::Other => Slot { value: self.expression(bytes), place: Place::Fixed(EXPRESSION) },
         }
+    }
+
+    /// A literal's inside with the prefix that says which escapes it has, if it has one: `E'` or `U&'`.
+    fn with_prefix(&self, inside: &Range<usize>) -> Option<&'a [u8]> {
+        let start = inside.start.checked_sub(2)?;
+        let whole = self.supply.text.get(start..inside.end)?;
+        matches!(whole.first()?, b'e' | b'E' | b'&').then_some(whole)
+    }
+
+    /// What an expression says: its text and the parameters that it reads.
+    fn expression(&self, text: &'a [u8]) -> Value<'a> {
+        let mut inputs = 0;
+        for name in memchr::memchr_iter(b'$', text) {
+            let digits = text.get(name + 1..).unwrap_or_default();
+            let digits = digits.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
+            let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok());
+            let field = number
+                .zip(self.supply.bound)
+                .map(|(number, bound)| (bound.fields.get(number.wrapping_sub(1)), bound));
+            let Some((Some(field), bound)) = field else { continue };
+            // A NULL has no bytes, and is not the empty string.
+            let seed = inputs ^ u64::from(field.range().is_none());
+            inputs = xxh3_64_with_seed(field.of(bound.body).unwrap_or_default(), seed);
+        }
+        Value::Expression { text, inputs }
     }
 
     fn in_text(&self, range: Range<usize>) -> Place {
@@ -344,9 +371,10 @@ impl<'a> RowReader<'_, 'a> {
             self.slots.clear();
             for input in 0..self.plan.inputs.len() {
                 let slot = match outputs.get(input) {
-                    Some(Output::Column { index, cast }) => fields
-                        .get(*index)
-                        .map(|&field| self.field(field, bytes, start, parameter, 0, *cast, input)),
+                    Some(Output::Column { index, cast }) => fields.get(*index).map(|&field| {
+                        let slot = self.field(field, bytes, start, parameter, 0, *cast, input);
+                        self.as_json(slot, field, bytes, input)
+                    }),
                     Some(Output::Constant(cell)) => Some(self.constant(cell, input)),
                     Some(Output::Other) | None => None,
                 };
@@ -355,6 +383,19 @@ impl<'a> RowReader<'_, 'a> {
             self.hand_out();
         });
         read.map(drop).ok_or(Unreadable("json document"))
+    }
+
+    /// A member as a value of its column: where that is JSON itself, a string is one with its quotes, and 1 is not "1".
+    fn as_json(&self, slot: Slot<'a>, field: Field, document: &'a [u8], input: usize) -> Slot<'a> {
+        let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
+        let is_json = column.is_some_and(|column| matches!(&*column.type_name, "json" | "jsonb"));
+        let quoted = field.range().and_then(|range| document.get(range.start.checked_sub(1)?..range.end));
+        match quoted {
+            Some(quoted) if is_json && quoted.starts_with(b"\"") => {
+                Slot { value: Value::Unknown(quoted), ..slot }
+            }
+            _ => slot,
+        }
     }
 }
 

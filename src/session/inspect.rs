@@ -8,6 +8,7 @@ use crate::carrier::Carrier;
 use crate::catalog::Resolution;
 use crate::catalog::model::Table;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
+use crate::rekey::likeness::{self, Measure};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Policy, Protect, Returning};
 use crate::rekey::references::{References, Row};
@@ -50,8 +51,8 @@ const ON_CONFLICT: &str = "ON CONFLICT";
 pub(super) struct Planned {
     pub plan: Plan,
     pub policy: Policy,
-    /// For each value of a row, whether it may differ between two deliveries of one fact.
-    pub volatile: Vec<bool>,
+    /// For each value of a row, how it is told apart from that of another row.
+    pub measures: Vec<Measure>,
 }
 
 impl Session {
@@ -255,17 +256,8 @@ impl Session {
         if plan.keys.is_empty() && plan.references.is_empty() {
             return if switched_off { Err("not protected by configuration") } else { Ok(None) };
         }
-        let volatile = plan
-            .inputs
-            .iter()
-            .map(|&column| {
-                table
-                    .columns
-                    .get(column)
-                    .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
-            })
-            .collect();
-        Ok(Some(Planned { plan, policy, volatile }))
+        let measures = likeness::measures(&plan, &policy);
+        Ok(Some(Planned { plan, policy, measures }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -320,7 +312,7 @@ pub(super) struct RowsSeen<'a> {
 impl RowsSeen<'_> {
     /// Decides one row; facts and edits go into the outcome.
     pub fn row(&mut self, row: u32, slots: &[Slot<'_>]) {
-        let Planned { plan, policy, volatile } = self.planned;
+        let Planned { plan, policy, measures } = self.planned;
         let session = &mut *self.session;
         let at = Circumstances {
             plan,
@@ -332,7 +324,7 @@ impl RowsSeen<'_> {
             suspended: self.asking.suspended,
         };
         let place = (self.asking.statement, row);
-        let hash = judge::row_hash(plan, volatile, session.around.seed, place, slots);
+        let hash = likeness::row_hash(measures, self.carrier, session.around.seed, place, slots);
         let mut judge = Judge {
             at,
             window: self.base.window,
@@ -405,6 +397,7 @@ impl RowsSeen<'_> {
             column,
             echoed_in: self.echoes(twin, slots),
             returned_as_sent: self.restores(twin),
+            hint: None,
         });
     }
 }

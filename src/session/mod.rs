@@ -99,6 +99,8 @@ pub struct Fact {
     pub echoed_in: Vec<usize>,
     /// RETURNING shows the client the key that it sent.
     pub returned_as_sent: bool,
+    /// A setting that the client seems to need, in words.
+    pub hint: Option<&'static str>,
 }
 
 /// A key to be written over another, in the message that was handed in.
