@@ -66,6 +66,8 @@ mod scenario;
 mod settings;
 #[path = "integration/sqlx_driver.rs"]
 mod sqlx_driver;
+#[path = "integration/three_modes.rs"]
+mod three_modes;
 #[path = "integration/tls_clients.rs"]
 mod tls_clients;
 #[path = "integration/tls_servers.rs"]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use crate::expect::{LETTERS, expect_rekeyed_at, is_random, rows_fit, sixteen_bytes};
-use crate::modes::{Play, Strict, empty_tables, observed_of};
+use crate::modes::{Play, Strict, empty_tables};
 use crate::support::message::{self, Value};
 use crate::support::wire::Reply;
 use crate::support::{Database, Proxy, Wire, program, wire};
@@ -155,7 +155,7 @@ impl Scenario<'_> {
             say: &|connect| self.say(protocol, connect),
         };
         let bare = play.bare();
-        play.observe(&bare, &observed_of(self.rekeyed));
+        play.observe(&bare, self.rekeyed);
         if strict == Strict::Forwards {
             return play.forward(&bare, !self.rekeyed.is_empty());
         }
