@@ -16,11 +16,13 @@ pub(super) struct Records {
     origin: Arc<Origin>,
     open: VecDeque<(u64, Id)>,
     entropy: System,
+    /// The log has told of the hint in a record.
+    hinted: bool,
 }
 
 impl Records {
     pub fn new(origin: Origin) -> Self {
-        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default() }
+        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default(), hinted: false }
     }
 
     /// Writes facts to the journal. Only then may what they speak of be forwarded.
@@ -34,8 +36,21 @@ impl Records {
         self.open.extend(facts.iter().zip(&records).map(|(fact, record)| (fact.ordinal, record.id)));
         for (fact, record) in facts.iter().zip(&records) {
             count(fact, record, shared);
+            self.tell_hint(record);
         }
         Ok(())
+    }
+
+    /// Tells of a setting that the client seems to need, once a session.
+    fn tell_hint(&mut self, record: &Record) {
+        let Some(hint) = record.hint.as_deref().filter(|_| !self.hinted) else { return };
+        self.hinted = true;
+        tracing::warn!(
+            hint,
+            table = %record.table,
+            application = self.origin.application,
+            "the client seems to find the rows that RETURNING gives back by the keys it sent, as SQLAlchemy does: it needs another setting"
+        );
     }
 
     fn record(&mut self, fact: &Fact, at: Timestamp) -> Option<Record> {

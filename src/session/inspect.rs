@@ -2,7 +2,7 @@
 
 use super::prepared::Prepared;
 use super::refusal::Refusal;
-use super::restore::Restore;
+use super::restore::{self, Restore};
 use super::{Edit, Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::catalog::Resolution;
@@ -18,6 +18,7 @@ use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -197,13 +198,24 @@ impl Session {
         let (edits, facts) = (outcome.edits.len(), outcome.facts.len());
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
         let returns = insert.returning.is_some();
-        let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
+        let shown = BTreeSet::new();
+        let mut read =
+            RowsSeen { session: self, planned, asking, base, own, outcome, returns, shown, carrier };
         let result = rows::for_each(insert, &planned.plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
         });
         match result {
-            Ok(_) => self.around.counters.inspected_statements_total.increment(),
+            Ok(rows) => {
+                self.around.counters.inspected_statements_total.increment();
+                let returning = insert.returning.clone().and_then(|range| asking.supply.text.get(range));
+                hint(
+                    planned,
+                    returning.unwrap_or_default(),
+                    rows,
+                    outcome.facts.get_mut(facts..).unwrap_or_default(),
+                );
+            }
             Err(rows::Unreadable(reason)) => {
                 self.around.counters.uninspected_total.increment(reason);
                 own.window.roll_back_to(mark);
@@ -305,6 +317,8 @@ pub(super) struct RowsSeen<'a> {
     pub outcome: &'a mut Outcome,
     /// The statement returns rows.
     pub returns: bool,
+    /// Keys that it returns as they were sent.
+    pub shown: BTreeSet<u128>,
     /// `None`: literal or parameter, as the place of the key shows.
     pub carrier: Option<Carrier>,
 }
@@ -355,10 +369,17 @@ impl RowsSeen<'_> {
         inputs.filter_map(|input| self.planned.plan.inputs.get(input).copied()).collect()
     }
 
-    /// The client is to see the key that it sent.
-    fn restores(&self, twin: &judge::Twin) -> bool {
-        let rewritten = matches!(twin.action, Action::Rekeyed | Action::Followed);
-        rewritten && self.returns && self.planned.policy.returning == Returning::Sent
+    /// The client is to see the key that it sent. In one statement only one row shows it, the first one if that is
+    /// there: who finds rows by their key could not tell two apart, and SQLAlchemy refuses them.
+    fn restores(&mut self, twin: &judge::Twin) -> bool {
+        if !self.returns || self.planned.policy.returning == Returning::Stored {
+            return false;
+        }
+        match twin.action {
+            Action::Followed => true,
+            Action::Rekeyed => twin.first.0 != self.asking.statement && self.shown.insert(twin.old),
+            _ => false,
+        }
     }
 
     fn refusal(&self, twin: &judge::Twin, other: Row) -> Option<Refusal> {
@@ -378,7 +399,8 @@ impl RowsSeen<'_> {
                     .extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
-        if let (true, Some(new)) = (self.restores(twin), twin.new) {
+        let returned_as_sent = self.restores(twin);
+        if let (true, Some(new)) = (returned_as_sent, twin.new) {
             self.outcome.restores.push(Restore { new, old: twin.old });
         }
         if let (Action::Ambiguous(other), None) = (twin.action, &self.outcome.refusal) {
@@ -396,9 +418,23 @@ impl RowsSeen<'_> {
             }),
             column,
             echoed_in: self.echoes(twin, slots),
-            returned_as_sent: self.restores(twin),
+            returned_as_sent,
             hint: None,
         });
+    }
+}
+
+/// Notes with twins of earlier statements that the client will look for their rows under the keys that it sent.
+fn hint(planned: &Planned, returning: &[u8], rows: u32, facts: &mut [Fact]) {
+    if returning.is_empty() || planned.policy.returning == Returning::Sent {
+        return;
+    }
+    for fact in facts {
+        let name = fact.table.columns.get(fact.column).map_or("", |column| &column.name);
+        let is_elsewhere = fact.twin.action == Action::Rekeyed && fact.twin.first.0 != fact.statement;
+        if is_elsewhere && restore::finds_rows_by_key(returning, name, rows) {
+            fact.hint = Some(restore::HINT);
+        }
     }
 }
 
