@@ -56,6 +56,8 @@ mod reference;
 mod references;
 #[path = "integration/reload.rs"]
 mod reload;
+#[path = "integration/returning.rs"]
+mod returning;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]
