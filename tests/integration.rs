@@ -34,6 +34,8 @@ mod generator;
 mod harmless;
 #[path = "integration/hostile.rs"]
 mod hostile;
+#[path = "integration/identity.rs"]
+mod identity;
 #[path = "integration/journal.rs"]
 mod journal;
 #[path = "integration/limits.rs"]
