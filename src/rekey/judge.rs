@@ -75,6 +75,9 @@ pub struct Circumstances<'a> {
     pub ignores_keys: bool,
 }
 
+/// A key may be that of every row of a long batch: a row is compared with so many before it, and with the first.
+const MOST_COMPARED: usize = 64;
+
 /// Reused memory.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -251,7 +254,8 @@ impl Judge<'_> {
         hash: RowHash,
         first: Claim,
     ) -> Twin {
-        let identical = first.row_hash.is_identical(hash);
+        let likest = self.likest(key, slots, old, hash, first);
+        let identical = likest.is_identical(hash);
         let mut twin = Twin {
             rule: Rule::Key(key.key),
             input: key.rekey,
@@ -261,10 +265,10 @@ impl Judge<'_> {
             row,
             first: (first.statement, first.row),
             identical,
-            suspected_redelivery: !identical && first.row_hash.is_redelivery(hash),
+            suspected_redelivery: !identical && likest.is_redelivery(hash),
             follows: self.self_references(key, slots, old),
         };
-        if let Some(reason) = self.reason_to_forward(key, slots, old, hash, first) {
+        if let Some(reason) = self.reason_to_forward(key, slots, old, (hash, likest), first) {
             twin.action = Action::Forwarded(reason);
             return twin;
         }
@@ -275,6 +279,27 @@ impl Judge<'_> {
             (Some(_), _) => Action::Rekeyed,
         };
         twin
+    }
+
+    /// The earlier row with the key that is most like this one, and that may have been given a fresh key.
+    fn likest(&mut self, key: &KeyPlan, slots: &[Slot], old: u128, hash: RowHash, first: Claim) -> RowHash {
+        let mut likest = first.row_hash;
+        let Some(tuple) = self.tuple(key, slots, old).filter(|_| !likest.is_identical(hash)) else {
+            return likest;
+        };
+        let fresh = self.references.fresh(self.own_references, key.index, tuple).take(MOST_COMPARED);
+        for new in fresh.collect::<SmallVec<[u128; 4]>>() {
+            let tuple = self.replaced_tuple(key, slots, new);
+            let Some(earlier) = tuple.and_then(|tuple| self.find(key.index, tuple)) else { continue };
+            let earlier = earlier.row_hash;
+            if earlier.is_identical(hash) {
+                return earlier;
+            }
+            if earlier.is_redelivery(hash) {
+                likest = earlier;
+            }
+        }
+        likest
     }
 
     /// Values of the row that name its own key by a foreign key of the table to itself.
@@ -295,7 +320,7 @@ impl Judge<'_> {
         key: &KeyPlan,
         slots: &[Slot],
         old: u128,
-        hash: RowHash,
+        (hash, likest): (RowHash, RowHash),
         first: Claim,
     ) -> Option<&'static str> {
         let at = &self.at;
@@ -305,11 +330,11 @@ impl Judge<'_> {
         if fresh::is_name_based(old) && at.policy.name_based == NameBased::Forward {
             return Some("name-based");
         }
-        if first.row_hash.is_identical(hash) && at.policy.identical_rows == IdenticalRows::Forward {
+        if likest.is_identical(hash) && at.policy.identical_rows == IdenticalRows::Forward {
             return Some("identical row");
         }
         if at.mode == Mode::Strict {
-            if !first.row_hash.is_another_fact(hash) {
+            if !likest.is_another_fact(hash) {
                 return Some("strict: same content");
             }
             if at.plan.table.referenced {
