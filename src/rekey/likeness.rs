@@ -82,9 +82,10 @@ fn form(column: &Column) -> Form {
     }
 }
 
-/// By name, or by type: what the server makes anew for each row (serial and identity columns, surrogate keys), what
+/// Whether a column differs between two deliveries of one fact. By name, or by type: what the server makes anew for each row (serial and identity columns, surrogate keys), what
 /// stands for its log or its transactions, and times that it can take from its clock.
-fn is_volatile(column: &Column, policy: &Policy) -> bool {
+#[must_use]
+pub fn is_volatile(column: &Column, policy: &Policy) -> bool {
     let is_time = column.type_name.starts_with("timestamp");
     policy.is_volatile(&column.name)
         || column.identity

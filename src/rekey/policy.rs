@@ -82,6 +82,19 @@ pub struct Policy {
     pub(super) volatile_columns: Arc<[Box<str>]>,
 }
 
+/// What a setting means as it is, and what it would mean otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// The setting's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// What that means.
+    pub now: &'static str,
+    /// Its other values, each with what it means.
+    pub otherwise: Vec<(&'static str, &'static str)>,
+}
+
 /// Names of columns that differ between two deliveries of one fact, in lower case.
 pub const VOLATILE_COLUMNS: &[&str] = &[
     "attempt",
@@ -154,6 +167,32 @@ impl Policy {
             returning: Some(self.returning),
         };
         overrides.settings()
+    }
+
+    /// What each of these settings means, and what its other values would change.
+    #[must_use]
+    pub fn meanings(&self) -> [Meaning; 5] {
+        fn of<T: Copy + PartialEq>(
+            value: T,
+            all: &[T],
+            name: fn(T) -> &'static str,
+            meaning: fn(T) -> &'static str,
+        ) -> (&'static str, Vec<(&'static str, &'static str)>) {
+            let others = all.iter().filter(|&&other| other != value);
+            (meaning(value), others.map(|&other| (name(other), meaning(other))).collect())
+        }
+        macro_rules! meanings {
+            ($($field:ident: $choice:ident),+) => {
+                [$({
+                    let (now, otherwise) =
+                        of(self.$field, $choice::ALL, $choice::name, $choice::meaning);
+                    Meaning { name: stringify!($field), value: self.$field.name(), now, otherwise }
+                }),+]
+            };
+        }
+        meanings!(
+            mode: Mode, identical_rows: IdenticalRows, name_based: NameBased, ambiguous: Ambiguous, returning: Returning
+        )
     }
 
     fn with(mut self, overrides: Overrides) -> Self {
