@@ -14,6 +14,19 @@ pub struct UnknownName {
     names: &'static [&'static str],
 }
 
+/// What a setting means as it is, and what it would mean otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// The setting's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// What that means.
+    pub now: &'static str,
+    /// Its other values, each with what it means.
+    pub otherwise: Vec<(&'static str, &'static str)>,
+}
+
 /// A setting with a few named values; the names are the same in the file, in flags and in records.
 macro_rules! choice {
     ($(#[$about:meta])* $choice:ident { $(#[doc = $doc:literal] $variant:ident = $name:literal,)+ }) => {
@@ -29,14 +42,22 @@ macro_rules! choice {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What the value means, in a sentence.
+            /// What the value means, and what the others would.
             #[must_use]
-            pub fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => $doc.trim_ascii(),)+ }
+            pub fn explained(self, setting: &'static str) -> Meaning {
+                let all = [$((Self::$variant, $name, $doc.trim_ascii())),+];
+                let is_now = |(value, ..): &&(Self, &str, &str)| *value == self;
+                Meaning {
+                    name: setting,
+                    value: self.name(),
+                    now: all.iter().find(is_now).map_or("", |(.., meaning)| meaning),
+                    otherwise: all
+                        .iter()
+                        .filter(|one| !is_now(one))
+                        .map(|&(_, name, meaning)| (name, meaning))
+                        .collect(),
+                }
             }
-
-            /// Every value.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
         }
 
         impl FromStr for $choice {

@@ -260,15 +260,18 @@ fn decimal(text: &[u8]) -> Option<i64> {
 fn boolean(value: &Value) -> Option<bool> {
     match *value {
         Value::Text(text) => truth(text),
-        Value::Typed { bytes, oid } if matches!(oid, 0 | oid::BOOL | oid::UNKNOWN) => truth(bytes),
-        Value::Binary { bytes: &[byte], oid } if matches!(oid, 0 | oid::BOOL) => Some(byte != 0),
+        Value::Typed { bytes, oid: 0 | oid::BOOL | oid::UNKNOWN } => truth(bytes),
+        Value::Binary { bytes: &[byte], oid: 0 | oid::BOOL } => Some(byte != 0),
         _ => None,
     }
 }
 
 fn truth(text: &[u8]) -> Option<bool> {
-    let word = trimmed(text).to_ascii_lowercase();
-    let begins = |whole: &[u8], least: usize| word.len() >= least && whole.starts_with(&word);
+    let word = trimmed(text);
+    let begins = |whole: &[u8], least: usize| {
+        let beginning = whole.get(..word.len()).filter(|_| word.len() >= least);
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
+    };
     if begins(b"true", 1) || begins(b"yes", 1) || begins(b"on", 2) || word == b"1" {
         return Some(true);
     }

@@ -8,6 +8,7 @@ pub mod likeness;
 pub mod plan;
 pub mod policy;
 pub mod protection;
+mod raw;
 pub mod references;
 pub mod rows;
 pub mod table_name;

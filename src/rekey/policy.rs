@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use super::choice::{Ambiguous, IdenticalRows, Mode, NameBased, Returning};
+pub use super::choice::{Ambiguous, IdenticalRows, Meaning, Mode, NameBased, Returning};
 use super::table_name::TableName;
 
 /// Whether a table's UUID keys are protected.
@@ -80,19 +80,6 @@ pub struct Policy {
     /// foreign key.
     pub rekey: Option<Arc<str>>,
     pub(super) volatile_columns: Arc<[Box<str>]>,
-}
-
-/// What a setting means as it is, and what it would mean otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meaning {
-    /// The setting's name.
-    pub name: &'static str,
-    /// Its value.
-    pub value: &'static str,
-    /// What that means.
-    pub now: &'static str,
-    /// Its other values, each with what it means.
-    pub otherwise: Vec<(&'static str, &'static str)>,
 }
 
 /// Names of columns that differ between two deliveries of one fact, in lower case.
@@ -172,27 +159,13 @@ impl Policy {
     /// What each of these settings means, and what its other values would change.
     #[must_use]
     pub fn meanings(&self) -> [Meaning; 5] {
-        fn of<T: Copy + PartialEq>(
-            value: T,
-            all: &[T],
-            name: fn(T) -> &'static str,
-            meaning: fn(T) -> &'static str,
-        ) -> (&'static str, Vec<(&'static str, &'static str)>) {
-            let others = all.iter().filter(|&&other| other != value);
-            (meaning(value), others.map(|&other| (name(other), meaning(other))).collect())
-        }
-        macro_rules! meanings {
-            ($($field:ident: $choice:ident),+) => {
-                [$({
-                    let (now, otherwise) =
-                        of(self.$field, $choice::ALL, $choice::name, $choice::meaning);
-                    Meaning { name: stringify!($field), value: self.$field.name(), now, otherwise }
-                }),+]
-            };
-        }
-        meanings!(
-            mode: Mode, identical_rows: IdenticalRows, name_based: NameBased, ambiguous: Ambiguous, returning: Returning
-        )
+        [
+            self.mode.explained("mode"),
+            self.identical_rows.explained("identical_rows"),
+            self.name_based.explained("name_based"),
+            self.ambiguous.explained("ambiguous"),
+            self.returning.explained("returning"),
+        ]
     }
 
     fn with(mut self, overrides: Overrides) -> Self {

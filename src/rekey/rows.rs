@@ -1,13 +1,13 @@
 //! The rows of an INSERT, whatever carries them: each value with the place where it stands. Decides nothing.
 
 use super::plan::Plan;
+use super::raw;
 use super::value::Value;
 use crate::carrier::{Field, array, json};
 use crate::catalog::model::ColumnKind;
 use crate::sql::insert::{Array, Cast, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// One value of a row.
 #[derive(Clone, Debug)]
@@ -179,13 +179,19 @@ impl<'a> RowReader<'_, 'a> {
     }
 
     fn cell(&self, cell: &Cell, cast: Cast, input: usize) -> Slot<'a> {
-        let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
+        let text = self.supply.text;
+        let Some(bytes) = text.get(cell.range.clone()) else { return UNKNOWN };
         let fixed = |value| Slot { value, place: Place::Fixed("not a plain literal") };
         match cell.kind {
-            CellKind::String => Slot {
-                value: Value::literal(bytes, cast, self.kind(input)),
-                place: self.in_text(cell.range.clone()),
-            },
+            CellKind::String => {
+                let value = match Value::literal(bytes, cast, self.kind(input)) {
+                    Value::Unknown(bytes) => {
+                        Value::Unknown(raw::with_casts(text, &cell.range).unwrap_or(bytes))
+                    }
+                    known => known,
+                };
+                Slot { value, place: self.in_text(cell.range.clone()) }
+            }
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
@@ -195,35 +201,12 @@ impl<'a> RowReader<'_, 'a> {
             {
                 fixed(Value::Text(bytes))
             }
-            CellKind::Escaped => fixed(Value::Unknown(self.with_prefix(&cell.range).unwrap_or(bytes))),
+            CellKind::Escaped => fixed(Value::Unknown(raw::with_prefix(text, &cell.range).unwrap_or(bytes))),
             CellKind::Number | CellKind::Bool => fixed(Value::Unknown(bytes)),
-            CellKind::Other => Slot { value: self.expression(bytes), place: Place::Fixed(EXPRESSION) },
+            CellKind::Other => {
+                Slot { value: raw::expression(bytes, self.supply.bound), place: Place::Fixed(EXPRESSION) }
+            }
         }
-    }
-
-    /// A literal's inside with the prefix that says which escapes it has, if it has one: `E'` or `U&'`.
-    fn with_prefix(&self, inside: &Range<usize>) -> Option<&'a [u8]> {
-        let start = inside.start.checked_sub(2)?;
-        let whole = self.supply.text.get(start..inside.end)?;
-        matches!(whole.first()?, b'e' | b'E' | b'&').then_some(whole)
-    }
-
-    /// What an expression says: its text and the parameters that it reads.
-    fn expression(&self, text: &'a [u8]) -> Value<'a> {
-        let mut inputs = 0;
-        for name in memchr::memchr_iter(b'$', text) {
-            let digits = text.get(name + 1..).unwrap_or_default();
-            let digits = digits.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
-            let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok());
-            let field = number
-                .zip(self.supply.bound)
-                .map(|(number, bound)| (bound.fields.get(number.wrapping_sub(1)), bound));
-            let Some((Some(field), bound)) = field else { continue };
-            // A NULL has no bytes, and is not the empty string.
-            let seed = inputs ^ u64::from(field.range().is_none());
-            inputs = xxh3_64_with_seed(field.of(bound.body).unwrap_or_default(), seed);
-        }
-        Value::Expression { text, inputs }
     }
 
     fn in_text(&self, range: Range<usize>) -> Place {

@@ -135,8 +135,11 @@ fn binary(of: &str, v: &str) -> Vec<u8> {
     }
 }
 
-/// The marks of a twin: identical, suspected of redelivery, where its key is echoed.
-fn marks(record: &Json) -> (bool, bool, Json) {
+/// Identical, suspected of redelivery, where its key is echoed.
+type Marks = (bool, bool, Json);
+
+/// The marks of a twin.
+fn marks(record: &Json) -> Marks {
     let suspected = record.get("suspected_redelivery").is_some_and(|mark| *mark == true);
     (record["identical"] == true, suspected, record.get("echoed_in").cloned().unwrap_or(json!([])))
 }
@@ -149,7 +152,7 @@ fn marks_are_the_same_by_every_carrier() {
     let first: Row<'_> = [k, "1", "t", r#"{"a":1}"#, "x", noon];
     let note = format!("see {k}");
     let echo: Row<'_> = [k, "1", "t", &doc, &note, noon];
-    let cases: [(&str, Row<'_>, Row<'_>, (bool, bool, Json)); 8] = [
+    let cases: [(&str, Row<'_>, Row<'_>, Marks); 8] = [
         ("all alike", first, first, (true, false, json!([]))),
         (
             "an integer spelled otherwise",
@@ -246,6 +249,7 @@ fn expressions_are_identical_only_where_they_must_be() {
         (concatenated, "a", "a", (true, false)),
         (concatenated, "a", "b", (false, false)),
         ("INSERT INTO ev(id, v, x) VALUES ($1, $2, DEFAULT)", "a", "a", (true, false)),
+        ("INSERT INTO ev(id, v, x) VALUES ($1, $2, '0.1'::float4)", "a", "a", (true, false)),
     ] {
         let row = |v: &str| message::extended(sql, &[text(k), text(v)]);
         let before = proxy.settled_journal().len();
@@ -350,4 +354,25 @@ fn a_key_in_an_array_of_its_row_is_an_echo() {
         assert_eq!(database.stored("SELECT count(*) FROM ev"), ["2"]);
         database.run("TRUNCATE ev");
     }
+}
+
+#[test]
+fn one_literal_under_two_casts_is_two_values() {
+    let [(_, k), ..] = LETTERS else { panic!("three letters") };
+    let database = Database::fresh("CREATE TABLE ev (id uuid PRIMARY KEY, x float8, v text)");
+    let proxy = Proxy::before(&database);
+    let mut client = proxy.connect();
+    let values =
+        ["'0.1'::float4, 'a'", "'0.1'::float8, 'a'", " '0.1'::float8 , 'a'", "CAST('0.1' AS real), 'a'"];
+    client.run("BEGIN");
+    for values in values {
+        client.run(&format!("INSERT INTO ev VALUES ('{k}', {values})"));
+    }
+    client.run(&format!(
+        "INSERT INTO ev VALUES ('{k}', 0.1, E'a\\n'), ('{k}', 0.1, 'a\\n'), ('{k}', 0.1, E'a\\n')"
+    ));
+    client.run("COMMIT");
+    let identical: Vec<bool> =
+        proxy.settled_journal().iter().map(|record| record["identical"] == true).collect();
+    assert_eq!(identical, [false, true, false, false, false, true]);
 }

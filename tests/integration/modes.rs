@@ -54,8 +54,11 @@ pub struct Play<'a> {
     /// The query for what is stored.
     pub stored: &'a str,
     /// Says it over connections that `connect` makes.
-    pub say: &'a dyn Fn(&dyn Fn() -> Wire) -> Vec<Vec<Reply>>,
+    pub say: &'a Say<'a>,
 }
+
+/// Says something over connections made by what it is given; the replies to each part of it.
+pub type Say<'a> = dyn Fn(&dyn Fn() -> Wire) -> Vec<Vec<Reply>> + 'a;
 
 /// Every reply and every row.
 type Outcome = (Vec<Vec<Reply>>, Vec<String>);

@@ -143,7 +143,6 @@ fn pipelines_come_out_right_in_every_mode() {
         outcomes: &["INSERT 0 1", "!22P02", "INSERT 0 1"],
         stored: &["K|c"],
         rekeyed: NONE_SURVIVES,
-        ..PLAIN
     }
     .play();
 }
@@ -233,7 +232,6 @@ fn copies_come_out_right_in_every_mode() {
             outcomes: &["!57014", "SELECT 1"],
             stored: &[],
             rekeyed: &["1.3<1.1 rolled_back"],
-            ..PLAIN
         }
         .play();
     }
