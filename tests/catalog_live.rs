@@ -91,7 +91,7 @@ impl Cluster {
 
     fn scope(&self, settings: &str) -> Scope {
         let answer = self.run("rich", &format!("{settings}\n{}\n;", default_path_probe()));
-        parse_scope(&answer).expect("the answer")
+        parse_scope(&answer).expect("the answer").scope
     }
 }
 
@@ -235,6 +235,21 @@ const VERDICTS: &[(&str, &[&str])] = &[
     ("public.before_update", &["(id) id"]),
     ("public.before_built_in", &["id BeforeTrigger"]),
     ("public.after_deleting", &["(id) id"]),
+    ("public.noisy_default", &["id FreeingExpression"]),
+    ("public.noisy_checked", &["id FreeingExpression"]),
+    ("public.noisy_typed", &["id FreeingExpression"]),
+    ("public.noisy_operator", &["id FreeingExpression"]),
+    ("public.noisy_array", &["id FreeingExpression"]),
+    ("public.noisy_composite", &["id FreeingExpression"]),
+    ("public.noisy_generated", &["id FreeingExpression"]),
+    ("public.noisy_index", &["id FreeingExpression"]),
+    ("public.noisy_policy", &["id FreeingExpression"]),
+    ("public.noisy_when", &["id FreeingExpression"]),
+    ("public.noisy_parsed_default", &["id FreeingExpression"]),
+    ("public.noisy_part", &["id FreeingExpression"]),
+    ("public.noisy_part_0", &["id FreeingExpression"]),
+    ("public.quiet_default", &["(id) id"]),
+    ("public.moving_default", &["(id) id"]),
     ("public.ruled", &["id InsertRule"]),
     ("public.ruled_delete", &["(id) id"]),
     ("public.shown", &["shown_id View", "shown_id View"]),
@@ -346,6 +361,10 @@ fn columns_have_the_kind_of_their_base_type() {
         let column = &table(&observed().rich, name).columns[0];
         assert_eq!((column.kind, &*column.type_name), (kind, printed), "{name}");
     }
+    let kinds = table(&observed().rich, "public.readings").columns.iter().map(|column| column.kind);
+    let (always, settings, never) = (ColumnKind::Other, ColumnKind::BySettings, ColumnKind::ByName);
+    let expected = [vec![ColumnKind::Uuid], vec![always; 6], vec![settings; 6], vec![never; 5]].concat();
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
     assert!(table(&observed().rich, "public.not_distinct").keys[0].nulls_not_distinct);
     let names: Vec<&str> =
         table(&observed().rich, "public.dropped").columns.iter().map(|column| &*column.name).collect();
@@ -395,7 +414,10 @@ fn triggers_rules_and_expressions_free_keys_where_their_functions_could() {
         ("public.noisy_checked", "iu--"),
         ("public.noisy_typed", "iu--"),
         ("public.noisy_operator", "iu--"),
+        ("public.noisy_array", "iu--"),
+        ("public.noisy_policy", "iu--"),
         ("public.known_default", "----"),
+        ("public.quiet_default", "----"),
         ("public.ruled", "i---"),
         ("public.ruled_delete", "--d-"),
         ("public.shown_deleting", "i---"),
@@ -458,7 +480,7 @@ fn foreign_keys_are_known_from_child_to_parent() {
 }
 
 #[test]
-fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
+fn volatile_functions_those_that_call_one_that_frees_and_views_of_them_are_opaque() {
     let catalog = &observed().rich;
     let name = |text: &str| match text.split_once('.') {
         Some((schema, name)) => Name { schema: Some(schema.into()), name: name.into() },
@@ -469,6 +491,14 @@ fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
         ("public.purge", true),
         ("one.purge", false),
         ("noisy_sum", true),
+        ("noisy_equal", true),
+        ("noisy_parsed", true),
+        ("quiet", true),
+        ("of_row", true),
+        ("moves", true),
+        ("deallocates", true),
+        ("query_to_xml", true),
+        ("quiet_parsed", false),
         ("fixed", false),
         ("steady", false),
         ("now", false),
@@ -481,11 +511,22 @@ fn user_defined_volatile_functions_and_views_of_them_are_opaque() {
         ("noisy_view", true),
         ("noisy_view_again", true),
         ("public.noisy_view", true),
+        ("noisy_domain", true),
+        ("===", true),
+        ("row_type", true),
+        ("text", false),
+        ("noisy_policy", true),
         ("quiet_view", false),
         ("plain", false),
     ] {
         assert_eq!(catalog.is_opaque_word(&name(text)), expected, "{text}");
     }
+    let deallocating =
+        ["deallocates", "noisy", "fixed"].map(|text| catalog.is_deallocating_function(&name(text)));
+    assert_eq!(deallocating, [true, false, false]);
+    let moving = ["moving_default", "moving_trigger", "plain", "noisy_default"]
+        .map(|text| table(catalog, &format!("public.{text}")).moves_names);
+    assert_eq!(moving, [true, true, false, false]);
 }
 
 #[test]

@@ -38,6 +38,8 @@ mod generator;
 mod harmless;
 #[path = "integration/hostile.rs"]
 mod hostile;
+#[path = "integration/identity.rs"]
+mod identity;
 #[path = "integration/journal.rs"]
 mod journal;
 #[path = "integration/kin.rs"]
@@ -46,6 +48,10 @@ mod kin;
 mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/modes.rs"]
+mod modes;
+#[path = "integration/names.rs"]
+mod names;
 #[path = "integration/operations/mod.rs"]
 mod operations;
 #[path = "integration/pipelines.rs"]
@@ -60,6 +66,8 @@ mod reference;
 mod references;
 #[path = "integration/reload.rs"]
 mod reload;
+#[path = "integration/returning.rs"]
+mod returning;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]
@@ -72,6 +80,8 @@ mod settings;
 mod shared_keys;
 #[path = "integration/sqlx_driver.rs"]
 mod sqlx_driver;
+#[path = "integration/three_modes.rs"]
+mod three_modes;
 #[path = "integration/tls_clients.rs"]
 mod tls_clients;
 #[path = "integration/tls_servers.rs"]

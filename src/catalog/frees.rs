@@ -1,16 +1,17 @@
 //! Which tables' triggers, rules, defaults and checks could free keys. It knows who calls whom; what a
 //! function's body says is `trigger`'s business.
 
+use super::calls::{self, Calls};
 use super::families::Families;
 use super::model::TableId;
 use super::raw::{Document, TriggerFunction};
 use super::trigger::{Body, Function, Names, bits};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Trigger functions by oid, and which of them could free keys.
+/// Functions by oid, and which of them could free keys.
 pub(super) struct Functions {
     by_oid: HashMap<u32, Function>,
-    /// Schema's oid and name.
+    /// Schema's oid and name, of trigger functions.
     names: HashMap<u32, (u32, String)>,
     freeing: HashSet<u32>,
 }
@@ -24,18 +25,17 @@ impl Functions {
             by_oid.insert(oid, Function::new(&language, body));
             names.insert(oid, (schema, name));
         }
-        let mut opaque = Names::default();
-        let of_relations = relation_names(document, &document.opaque_relations);
-        for name in document.opaque_functions.iter().map(|(_, name)| name.as_str()).chain(of_relations) {
-            opaque.insert(name);
+        for callable in &mut document.callables {
+            by_oid.insert(callable.oid, Function::new(&callable.language, callable.body.take()));
         }
-        let freeing = by_oid.iter().filter(|(_, function)| match function {
-            Function::BuiltIn => false,
-            Function::Readable(body) => body.mentions_any(&opaque),
-            Function::Unknown => true,
-        });
+        let freeing = by_oid.iter().filter(|(_, function)| matches!(function, Function::Unknown));
         let freeing = freeing.map(|(oid, _)| *oid).collect();
         Self { by_oid, names, freeing }
+    }
+
+    /// The functions that could free keys.
+    pub fn all_freeing(&self) -> impl Iterator<Item = u32> {
+        self.freeing.iter().copied()
     }
 
     /// The oid of the schema and the name of a function that could free keys.
@@ -67,13 +67,15 @@ impl Functions {
         self.freeing.contains(&oid) || !self.by_oid.contains_key(&oid)
     }
 
-    /// Condemns the functions that insert into one of the named tables; says whether there were any.
-    fn condemn_inserts_into(&mut self, names: &Names) -> bool {
+    /// Condemns the functions that mention one of the names that call, or insert into one of the named tables;
+    /// says whether there were any.
+    fn condemn(&mut self, calling: &Names, tables: &Names) -> bool {
         let condemned = self.by_oid.iter().filter(|(oid, function)| {
             let Function::Readable(body) = function else {
                 return false;
             };
-            !self.freeing.contains(oid) && body.inserts() && body.mentions_any(names)
+            !self.freeing.contains(oid)
+                && (body.mentions_any(calling) || body.inserts() && body.mentions_any(tables))
         });
         let condemned: Vec<u32> = condemned.map(|(oid, _)| *oid).collect();
         let any = !condemned.is_empty();
@@ -89,25 +91,28 @@ pub(super) struct Frees {
     update: HashSet<u32>,
     delete: HashSet<u32>,
     truncate: HashSet<u32>,
+    /// Roots of the partition trees where a default, a CHECK, an index or a policy calls what could free keys.
+    pub calling: HashSet<u32>,
 }
 
 impl Frees {
-    /// Marks in `functions` those that free keys through the triggers of tables they insert into.
-    pub fn new(document: &Document, functions: &mut Functions, families: &Families) -> Self {
+    /// Marks in `functions` those that free keys through what they call, or through the triggers of tables they
+    /// insert into.
+    pub fn new(document: &Document, functions: &mut Functions, families: &Families, calls: &Calls) -> Self {
         loop {
-            let insert = inserts(document, functions, families);
-            let mut names = Names::default();
+            let callers = calls.of(functions.all_freeing());
+            let calling = calls::tables(&callers);
+            let insert = inserts(document, functions, families, &calling);
             let tables: Vec<u32> = insert.iter().copied().collect();
-            for name in relation_names(document, &tables) {
-                names.insert(name);
-            }
+            let tables: Names = relation_names(document, &tables).collect();
             // Each round condemns a function or is the last.
-            if !functions.condemn_inserts_into(&names) {
+            if !functions.condemn(&calls.names(&callers).collect(), &tables) {
                 return Self {
                     insert,
-                    update: others(document, functions, bits::UPDATE, '2', &document.calling),
-                    delete: others(document, functions, bits::DELETE, '4', &[]),
-                    truncate: others(document, functions, bits::TRUNCATE, '-', &[]),
+                    update: others(document, functions, bits::UPDATE, '2', &calling),
+                    delete: others(document, functions, bits::DELETE, '4', &HashSet::new()),
+                    truncate: others(document, functions, bits::TRUNCATE, '-', &HashSet::new()),
+                    calling: calling.into_iter().map(|table| families.root(table)).collect(),
                 };
             }
         }
@@ -140,7 +145,12 @@ fn meet(freeing: &HashSet<u32>, reached: &[TableId], accept: impl Fn(u32) -> boo
     }
 }
 
-fn inserts(document: &Document, functions: &Functions, families: &Families) -> HashSet<u32> {
+fn inserts(
+    document: &Document,
+    functions: &Functions,
+    families: &Families,
+    calling: &HashSet<u32>,
+) -> HashSet<u32> {
     let freeing = || {
         let triggers = document.triggers.iter();
         triggers.filter(|(_, kind, function)| kind & bits::INSERT != 0 && functions.frees(*function))
@@ -148,7 +158,7 @@ fn inserts(document: &Document, functions: &Functions, families: &Families) -> H
     // Triggers FOR EACH ROW, CHECKs and the like work wherever the row is put.
     let by_row = freeing().filter(|(_, kind, _)| kind & bits::ROW != 0).map(|(table, ..)| *table);
     let trees: HashSet<u32> =
-        by_row.chain(document.calling.iter().copied()).map(|table| families.root(table)).collect();
+        by_row.chain(calling.iter().copied()).map(|table| families.root(table)).collect();
     let mut tables: HashSet<u32> = trees.into_iter().flat_map(|root| families.members(root)).collect();
     tables.extend(freeing().map(|(table, ..)| *table));
     let rules = document.rules.iter().filter(|(_, event)| *event == '3');
@@ -164,7 +174,13 @@ fn inserts(document: &Document, functions: &Functions, families: &Families) -> H
     }
 }
 
-fn others(document: &Document, functions: &Functions, bit: i16, rule: char, calling: &[u32]) -> HashSet<u32> {
+fn others(
+    document: &Document,
+    functions: &Functions,
+    bit: i16,
+    rule: char,
+    calling: &HashSet<u32>,
+) -> HashSet<u32> {
     let triggers =
         document.triggers.iter().filter(|(_, kind, function)| kind & bit != 0 && functions.frees(*function));
     let rules = document.rules.iter().filter(|(_, event)| *event == rule);
@@ -181,6 +197,7 @@ fn relation_names<'a>(document: &'a Document, oids: &[u32]) -> impl Iterator<Ite
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::raw::Callable;
 
     const AFTER_ROW_INSERT: i16 = bits::ROW | bits::INSERT;
 
@@ -195,7 +212,7 @@ mod tests {
     fn frees(mut document: Document) -> (Frees, Functions) {
         let families = Families::new(&document.inherits);
         let mut functions = Functions::new(&mut document);
-        let frees = Frees::new(&document, &mut functions, &families);
+        let frees = Frees::new(&document, &mut functions, &families, &Calls::new(&document));
         (frees, functions)
     }
 
@@ -225,22 +242,36 @@ mod tests {
         assert_eq!(functions.freeing(94), None);
     }
 
+    fn callable(oid: u32, name: &str, body: Option<&str>) -> Callable {
+        let (schema, language) = ("public".to_owned(), "sql".to_owned());
+        let body = body.map(str::to_owned);
+        Callable { oid, schema, name: name.to_owned(), language, volatile: true, body, deallocates: false }
+    }
+
     #[test]
-    fn a_user_defined_volatile_function_or_a_view_of_one_condemns_a_body() {
+    fn a_function_that_frees_or_a_view_of_one_condemns_a_body() {
         let document = Document {
             relations: vec![table(1, "a"), table(7, "purging")],
-            opaque_functions: vec![("public".into(), "purge".into())],
-            opaque_relations: vec![7],
+            callables: vec![
+                callable(81, "purge", None),
+                callable(82, "relays", Some("select purge()")),
+                callable(83, "reads", Some("table noted")),
+            ],
+            calls: vec![('p', 81, 'r', 7)],
             trigger_functions: vec![
                 function(91, Some("begin new.x := purge(new.y); return new; end")),
                 function(92, Some("begin new.x := (select 1 from purging); return new; end")),
                 function(93, Some("begin new.x := now(); return new; end")),
+                function(94, Some("begin new.x := relays(); return new; end")),
+                function(95, Some("begin new.x := reads(); return new; end")),
+                function(96, Some("begin new.x := query_to_xml(new.y, false, false, ''); return new; end")),
             ],
             ..Document::default()
         };
         let (_, functions) = frees(document);
-        let harmless: Vec<bool> = [91, 92, 93, 99].map(|oid| functions.harmless(oid).is_some()).into();
-        assert_eq!(harmless, [false, false, true, false]);
+        let harmless: Vec<bool> =
+            [91, 92, 93, 94, 95, 96, 99].map(|oid| functions.harmless(oid).is_some()).into();
+        assert_eq!(harmless, [false, false, true, false, true, false, false]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) struct Surroundings<'a> {
     /// Names of columns that are foreign keys, here or in a table of the same partition tree.
     pub foreign: &'a HashSet<&'a str>,
     pub insert_rule: bool,
+    /// A default, a CHECK or the like, in the partition tree, could free keys.
+    pub calling: bool,
     /// The BEFORE ROW INSERT triggers of the partition tree; `None` is a function that may do anything.
     pub before: &'a [Option<&'a Body>],
 }
@@ -67,6 +69,7 @@ fn reason(
         (index.odd, Unprotected::Collation),
         (!has_own_uuid, Unprotected::ForeignKey),
         (table.insert_rule, Unprotected::InsertRule),
+        (table.calling, Unprotected::FreeingExpression),
         (!table.before.iter().all(|body| body.is_some_and(harmless)), Unprotected::BeforeTrigger),
     ];
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
@@ -146,6 +149,7 @@ mod tests {
             numbered: &numbered,
             foreign: &HashSet::from(["parent"]),
             insert_rule,
+            calling: false,
             before,
         };
         match judge(index, IndexId(9), &surroundings) {

@@ -1,6 +1,7 @@
 //! From the answer to `load.sql` to a [`Catalog`]. It puts the parts together; each part's judgement is
 //! in its own module.
 
+use super::calls::{self, Calls};
 use super::families::Families;
 use super::frees::{Frees, Functions};
 use super::model::{Moves, Table, TableId};
@@ -36,8 +37,9 @@ pub fn parse(json: &str, version: u64) -> Result<Catalog, Error> {
     let mut document: Document = raw::read(json)?;
     let families = Families::new(&document.inherits);
     let mut functions = Functions::new(&mut document);
-    let frees = Frees::new(&document, &mut functions, &families);
-    let mut tables = Tables::new(&document, &families, &functions).build();
+    let calls = Calls::new(&document);
+    let frees = Frees::new(&document, &mut functions, &families, &calls);
+    let mut tables = Tables::new(&document, &families, &functions, &frees.calling).build();
     let keyed_parents: HashSet<TableId> =
         tables.iter().filter(|table| has_uuid_key(table)).map(|table| table.id).collect();
     let mut reach = Reach::new(&document, &families);
@@ -52,7 +54,29 @@ pub fn parse(json: &str, version: u64) -> Result<Catalog, Error> {
             .or_insert_with(|| Effects::new(root, &families, &mut reach, &frees, &movers))
             .apply(table);
     }
-    Ok(Catalog::new(version, tables, &document))
+    mark_movers(&mut tables, &document, &families, &calls);
+    let volatile = document.callables.iter().filter(|function| function.volatile);
+    let moving = document.moving.iter().copied();
+    let opaque = functions.all_freeing().chain(volatile.map(|function| function.oid)).chain(moving);
+    Ok(Catalog::new(version, tables, &calls.opaque(&document, opaque)))
+}
+
+/// Marks the tables whose triggers or expressions may give names another meaning, and those whose cascades reach
+/// one.
+fn mark_movers(tables: &mut [Table], document: &Document, families: &Families, calls: &Calls) {
+    let moving: HashSet<u32> = document.moving.iter().copied().collect();
+    let triggers = document.triggers.iter().filter(|(_, _, function)| moving.contains(function));
+    let own = triggers.map(|(table, ..)| *table).chain(calls::tables(&calls.of(moving.iter().copied())));
+    let roots: HashSet<u32> = own.map(|table| families.root(table)).collect();
+    if roots.is_empty() {
+        return;
+    }
+    for table in tables {
+        let reached = [&table.delete_reaches, &table.update_reaches, &table.truncate_reaches];
+        let reached = reached.into_iter().flat_map(|tables| tables.iter());
+        table.moves_names =
+            std::iter::once(&table.id).chain(reached).any(|id| roots.contains(&families.root(id.0)));
+    }
 }
 
 fn has_uuid_key(table: &Table) -> bool {
@@ -137,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_relations_that_are_not_listed_is_left_out() {
-        let text = r#"{"inherits": [[1, 2, true]], "triggers": [[1, 7, 9]], "opaque_relations": [4], "calling": [5],
+        let text = r#"{"inherits": [[1, 2, true]], "triggers": [[1, 7, 9]], "calls": [["p", 4, "c", 5], ["p", 4, "r", 5]], "moving": [4],
             "view_columns": [[6, 1, [[1, 1]]]], "rules": [[1, "3"]], "stands_on": [[6, 1]],
             "foreign_keys": [{"name": "f", "child": 1, "parent": 2, "columns": [1], "parent_columns": [1],
                               "delete": "c", "update": "a", "deferrable": false}]}"#;

@@ -142,6 +142,34 @@ attribute AS MATERIALIZED (
      WHERE a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped
 ),
 
+-- How far the text of a value tells the value, of other types than those of keys: 0: always the same; 1: as the
+-- settings and the time say by which it is read; 2: not at all, it may name what a path leads to.
+reading AS (
+    SELECT DISTINCT a.atttypid AS type, a.atttypid AS part FROM attribute a
+    UNION
+    -- A domain is read as its base, an array or a range as its elements.
+    SELECT r.type, e.part
+      FROM reading r
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) r.part
+      LEFT JOIN pg_catalog.pg_range g ON g.rngtypid OPERATOR(pg_catalog.=) t.oid
+     CROSS JOIN LATERAL (VALUES (t.typbasetype), (t.typelem), (g.rngsubtype)) AS e (part)
+     WHERE e.part OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+       AND (t.typtype OPERATOR(pg_catalog.<>) 'b' OR t.typinput::pg_catalog.oid OPERATOR(pg_catalog.=) 750::pg_catalog.oid)
+),
+read_as AS (
+    SELECT r.type, pg_catalog.max(
+               CASE WHEN p.provolatile OPERATOR(pg_catalog.=) 'i' THEN 0
+                    WHEN t.typtype OPERATOR(pg_catalog.=) ANY ('{d,e,r}'::pg_catalog."char"[]) THEN 0
+                    -- Arrays, money, date, time and interval.
+                    WHEN t.typinput::pg_catalog.oid OPERATOR(pg_catalog.=) 750::pg_catalog.oid
+                      OR t.oid OPERATOR(pg_catalog.=) ANY ('{790,1082,1083,1114,1184,1186,1266}'::pg_catalog.oid[])
+                    THEN 1 ELSE 2 END) AS rank
+      FROM reading r
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) r.part
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.typinput::pg_catalog.oid
+     GROUP BY r.type
+),
+
 -- Defaults of columns (owner: table, part: number) and of domains (owner: type, part: 0).
 expression AS (
     SELECT d.adrelid AS owner, d.adnum AS part, a.attnotnull AS filled, d.adbin::pg_catalog.text AS tree
@@ -189,136 +217,123 @@ default_kind AS (
       FROM expression e
 ),
 
--- User-defined functions that may change rows.
+-- Functions that statements can call and that may change rows, or call one that does: a volatile function says
+-- so; a STABLE or IMMUTABLE one may still call it. Which ones do is decided from their bodies, by the reader.
 known_harmless AS (
     SELECT d.objid
       FROM pg_catalog.pg_depend d
       JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
-       AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
+     WHERE d.classid OPERATOR(pg_catalog.=) 1255::pg_catalog.oid
+       AND d.refclassid OPERATOR(pg_catalog.=) 3079::pg_catalog.oid
        AND d.deptype OPERATOR(pg_catalog.=) 'e'
        AND e.extname OPERATOR(pg_catalog.=) ANY (
-               '{uuid-ossp,pgcrypto,citext,pg_trgm,hstore,ltree,pg_stat_statements}'::pg_catalog.name[])
+               '{uuid-ossp,pgcrypto,citext,pg_trgm,hstore,ltree,pg_stat_statements,pg_uuidv7,pgx_ulid,ulid,snowflake,pg_idkit,
+                 pg_hashids,unaccent,fuzzystrmatch,tablefunc,intarray,cube,earthdistance,isn,seg,btree_gin,btree_gist,
+                 postgis,vector,tsm_system_rows}'::pg_catalog.name[])
 ),
-opaque_function AS MATERIALIZED (
+callable AS MATERIALIZED (
     -- Functions that return trigger or event_trigger cannot be called.
-    SELECT p.oid, n.nspname, p.proname
+    SELECT p.oid, n.nspname, p.proname, p.pronamespace, l.lanname, p.provolatile OPERATOR(pg_catalog.=) 'v' AS volatile
       FROM pg_catalog.pg_proc p
       JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
-     WHERE p.provolatile OPERATOR(pg_catalog.=) 'v'
-       AND p.prorettype OPERATOR(pg_catalog.<>) ALL ('{2279,3838}'::pg_catalog.oid[])
+      JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang
+     WHERE p.prorettype OPERATOR(pg_catalog.<>) ALL ('{2279,3838}'::pg_catalog.oid[])
+       AND p.prokind OPERATOR(pg_catalog.<>) 'a'
        AND n.nspname OPERATOR(pg_catalog.<>) ALL ('{pg_catalog,information_schema}'::pg_catalog.name[])
+       -- What is written in C and says that it changes nothing is believed, as are input functions of types.
+       AND (p.provolatile OPERATOR(pg_catalog.=) 'v'
+            OR l.lanname OPERATOR(pg_catalog.<>) ALL ('{c,internal}'::pg_catalog.name[]))
+       AND NOT (l.lanname OPERATOR(pg_catalog.=) 'c'
+                AND p.proargtypes[0] OPERATOR(pg_catalog.=) ANY ('{2275,2281}'::pg_catalog.oid[]))
        AND (p.oid OPERATOR(pg_catalog.=) ANY (SELECT h.objid FROM known_harmless h)) IS NOT TRUE
 ),
-opaque_call AS MATERIALIZED (
-    SELECT f.oid, f.nspname, f.proname FROM opaque_function f
-    UNION
-    -- Aggregates are recorded as immutable whatever their parts do.
-    SELECT p.oid, n.nspname, p.proname
-      FROM pg_catalog.pg_aggregate g
-      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.aggfnoid::pg_catalog.oid
-      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
-     WHERE (g.aggtransfn::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (SELECT f.oid FROM opaque_function f)) IS TRUE
-        OR (g.aggfinalfn::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (SELECT f.oid FROM opaque_function f)) IS TRUE
-),
-opaque_object AS MATERIALIZED (
-    SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid AS classid, c.oid FROM opaque_call c
-    UNION ALL
-    SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid, o.oid
-      FROM pg_catalog.pg_operator o
-      JOIN opaque_call c ON c.oid OPERATOR(pg_catalog.=) o.oprcode::pg_catalog.oid
-),
-dependent AS MATERIALIZED (
-    SELECT d.classid, d.objid, d.refobjid
-      FROM opaque_object o
-      JOIN pg_catalog.pg_depend d
-        ON d.refclassid OPERATOR(pg_catalog.=) o.classid AND d.refobjid OPERATOR(pg_catalog.=) o.oid
-),
-opaque_base AS (
-    SELECT d.objid AS oid
-      FROM dependent d
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid
-    UNION
-    SELECT c.contypid
-      FROM dependent d
-      JOIN pg_catalog.pg_constraint c ON c.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid
-       AND c.contypid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
-),
-opaque_domain AS (
-    SELECT o.oid FROM opaque_base o
-    UNION
-    SELECT d.oid FROM domain d
-     WHERE (d.base OPERATOR(pg_catalog.=) ANY (SELECT o.oid FROM opaque_base o)) IS TRUE
-),
--- Tables where a default, a CHECK, a generated column, an index or a trigger's WHEN calls one of them.
-calling AS (
-    SELECT a.adrelid AS oid
-      FROM dependent d
-      JOIN pg_catalog.pg_attrdef a ON a.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass::pg_catalog.oid
-    UNION
-    SELECT c.conrelid
-      FROM dependent d
-      JOIN pg_catalog.pg_constraint c ON c.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid
-    UNION
-    SELECT i.indrelid
-      FROM dependent d
-      JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
-    UNION
-    SELECT t.tgrelid
-      FROM dependent d
-      JOIN pg_catalog.pg_trigger t ON t.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_trigger'::pg_catalog.regclass::pg_catalog.oid
-       AND d.refobjid OPERATOR(pg_catalog.<>) t.tgfoid
-    UNION
-    SELECT d.objid
-      FROM opaque_domain o
-      JOIN pg_catalog.pg_depend d
-        ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid
-       AND d.refobjid OPERATOR(pg_catalog.=) o.oid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid
-),
-opaque_view AS (
-    SELECT w.ev_class AS oid
-      FROM dependent d
-      JOIN pg_catalog.pg_rewrite w ON w.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass::pg_catalog.oid
-       AND w.ev_type OPERATOR(pg_catalog.=) '1'
-    UNION
-    -- Tables whose row security calls one.
-    SELECT p.polrelid
-      FROM dependent d
-      JOIN pg_catalog.pg_policy p ON p.oid OPERATOR(pg_catalog.=) d.objid
-     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_policy'::pg_catalog.regclass::pg_catalog.oid
-    UNION
-    SELECT e.ev_class
-      FROM opaque_view o
-      JOIN rule_edge e ON e.refobjid OPERATOR(pg_catalog.=) o.oid
-),
 
--- Other words that may call one: operators, types that check or convert, and functions of one row, which
--- can be written like a column of it.
-opaque_word AS (
-    SELECT p.oprname AS word
-      FROM opaque_object o
-      JOIN pg_catalog.pg_operator p ON p.oid OPERATOR(pg_catalog.=) o.oid
-     WHERE o.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass::pg_catalog.oid
+-- What calls what, from the functions above to whatever calls them in the end, each as a kind and an oid.
+-- p: function; o: operator; t: type, whose values it makes or checks; w: type that a cast converts from or to;
+-- r: relation, when it is read; c: table, when rows are put into it.
+call AS (
+    SELECT ''::pg_catalog.text AS from_kind, 0::pg_catalog.oid AS from_oid, 'p'::pg_catalog.text AS kind, f.oid
+      FROM callable f
     UNION
-    SELECT t.typname FROM opaque_domain o JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) o.oid
+    SELECT e.kind, e.oid, u.kind, u.oid
+      FROM call e
+      JOIN pg_catalog.pg_depend d
+        ON d.refclassid OPERATOR(pg_catalog.=) CASE WHEN e.kind OPERATOR(pg_catalog.=) 'p' THEN 1255::pg_catalog.oid
+                                                      WHEN e.kind OPERATOR(pg_catalog.=) 'o' THEN 2617::pg_catalog.oid
+                                                      WHEN e.kind OPERATOR(pg_catalog.=) 't' THEN 1247::pg_catalog.oid END
+       AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+     CROSS JOIN LATERAL (
+           SELECT 'p', d.objid WHERE d.classid OPERATOR(pg_catalog.=) 1255::pg_catalog.oid
+           UNION ALL
+           SELECT 'o', d.objid WHERE d.classid OPERATOR(pg_catalog.=) 2617::pg_catalog.oid
+           UNION ALL
+           SELECT 't', d.objid WHERE d.classid OPERATOR(pg_catalog.=) 1247::pg_catalog.oid
+           UNION ALL
+           -- An assignment converts to the type of a column without a word.
+           SELECT v.kind, v.oid
+             FROM pg_catalog.pg_cast c
+            CROSS JOIN LATERAL (VALUES ('w', c.casttarget), ('w', c.castsource),
+                   (CASE WHEN c.castcontext OPERATOR(pg_catalog.<>) 'e' THEN 't' END, c.casttarget)) AS v (kind, oid)
+            WHERE d.classid OPERATOR(pg_catalog.=) 2605::pg_catalog.oid
+              AND c.oid OPERATOR(pg_catalog.=) d.objid AND v.kind IS NOT NULL
+           UNION ALL
+           SELECT 'c', a.adrelid
+             FROM pg_catalog.pg_attrdef a
+            WHERE d.classid OPERATOR(pg_catalog.=) 2604::pg_catalog.oid AND a.oid OPERATOR(pg_catalog.=) d.objid
+           UNION ALL
+           SELECT v.kind, v.oid
+             FROM pg_catalog.pg_constraint c
+            CROSS JOIN LATERAL (VALUES ('t', c.contypid), ('c', c.conrelid)) AS v (kind, oid)
+            WHERE v.oid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid AND d.classid OPERATOR(pg_catalog.=) 2606::pg_catalog.oid AND c.oid OPERATOR(pg_catalog.=) d.objid
+           UNION ALL
+           -- An index, a partition key, or a column of the type.
+           SELECT 'c', i.indrelid
+             FROM pg_catalog.pg_index i
+            WHERE d.classid OPERATOR(pg_catalog.=) 1259::pg_catalog.oid AND i.indexrelid OPERATOR(pg_catalog.=) d.objid
+           UNION ALL
+           SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'c' THEN 't' ELSE 'c' END,
+                  CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'c' THEN c.reltype ELSE c.oid END
+             FROM pg_catalog.pg_class c
+            WHERE d.classid OPERATOR(pg_catalog.=) 1259::pg_catalog.oid AND c.oid OPERATOR(pg_catalog.=) d.objid
+              AND c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,f,c}'::pg_catalog."char"[])
+           UNION ALL
+           -- The WHEN of a trigger.
+           SELECT 'c', t.tgrelid
+             FROM pg_catalog.pg_trigger t
+            WHERE d.classid OPERATOR(pg_catalog.=) 2620::pg_catalog.oid AND t.oid OPERATOR(pg_catalog.=) d.objid
+           UNION ALL
+           SELECT 'r', w.ev_class
+             FROM pg_catalog.pg_rewrite w
+            WHERE d.classid OPERATOR(pg_catalog.=) 2618::pg_catalog.oid AND w.oid OPERATOR(pg_catalog.=) d.objid
+              AND w.ev_type OPERATOR(pg_catalog.=) '1'
+           UNION ALL
+           SELECT k.kind, p.polrelid
+             FROM pg_catalog.pg_policy p
+            CROSS JOIN (VALUES ('r'), ('c')) AS k (kind)
+            WHERE d.classid OPERATOR(pg_catalog.=) 3256::pg_catalog.oid AND p.oid OPERATOR(pg_catalog.=) d.objid
+           ) AS u (kind, oid)
+),
+call_edge AS MATERIALIZED (SELECT * FROM call e WHERE e.from_oid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid),
+
+-- Names by which a statement, or the body of a function, calls what is not among the functions above.
+call_name AS (
+    SELECT e.kind, e.oid, n.nspname AS schema, p.proname AS name
+      FROM call_edge e
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) e.oid
+      JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+     WHERE e.kind OPERATOR(pg_catalog.=) 'p'
     UNION
-    SELECT t.typname
-      FROM opaque_call f
-      JOIN pg_catalog.pg_cast c ON c.castfunc OPERATOR(pg_catalog.=) f.oid
-      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) c.casttarget
+    SELECT e.kind, e.oid, NULL, p.oprname
+      FROM call_edge e
+      JOIN pg_catalog.pg_operator p ON p.oid OPERATOR(pg_catalog.=) e.oid
+     WHERE e.kind OPERATOR(pg_catalog.=) 'o'
     UNION
-    SELECT f.proname
-      FROM opaque_call f
-      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) f.oid
-      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) p.proargtypes[0]
-     WHERE p.pronargs OPERATOR(pg_catalog.=) 1 AND t.typtype OPERATOR(pg_catalog.=) 'c'
+    -- A cast from a type of Postgres' own is told by the type that it leads to, and the other way round.
+    SELECT e.kind, e.oid, NULL, t.typname
+      FROM call_edge e
+      JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) e.oid
+     WHERE e.kind OPERATOR(pg_catalog.=) ANY ('{t,w}'::pg_catalog.text[])
+       AND t.typnamespace OPERATOR(pg_catalog.<>) 11::pg_catalog.oid
 ),
 
 -- Triggers that users made, with the copies of them that partitions have.
@@ -332,17 +347,47 @@ user_trigger AS MATERIALIZED (
 ),
 trigger_function AS (
     SELECT p.oid, p.pronamespace, p.proname,
-           CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN '' ELSE l.lanname::pg_catalog.text END AS language,
-           -- A body with a word that may change rows is condemned here, and need not travel. A word right
-           -- before a quote is a string, as in TG_OP = 'DELETE'.
-           CASE WHEN l.lanname OPERATOR(pg_catalog.=) ANY ('{sql,plpgsql}'::pg_catalog.name[])
-                 AND pg_catalog.length(p.prosrc) OPERATOR(pg_catalog.<) 65536
-                 AND NOT p.prosrc OPERATOR(pg_catalog.~*)
-                     '[[:<:]](delete|update|truncate|merge|execute|perform|call)[[:>:]](?!'')'
-                THEN p.prosrc END AS body
+           CASE WHEN p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid THEN '' ELSE l.lanname::pg_catalog.text END AS language
       FROM (SELECT DISTINCT tgfoid FROM user_trigger) t
       JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.tgfoid
       JOIN pg_catalog.pg_language l ON l.oid OPERATOR(pg_catalog.=) p.prolang
+),
+-- A body with a word that may change rows is condemned here, and need not travel. A word right before a quote
+-- is a string, as in TG_OP = 'DELETE'. A body that was parsed when it was defined has no text: one that reads
+-- and changes no relation does what the functions do that it is recorded to call.
+body AS MATERIALIZED (
+    SELECT f.oid,
+           CASE WHEN f.language OPERATOR(pg_catalog.<>) ALL ('{sql,plpgsql}'::pg_catalog.text[]) THEN NULL
+                WHEN p.prosrc OPERATOR(pg_catalog.=) '' AND f.language OPERATOR(pg_catalog.=) 'sql' THEN
+                     CASE WHEN (pg_catalog.to_jsonb(p) OPERATOR(pg_catalog.->>) 'prosqlbody')
+                               OPERATOR(pg_catalog.~) ':commandType [2-9]|:rtekind 0' THEN NULL ELSE '' END
+                WHEN pg_catalog.length(p.prosrc) OPERATOR(pg_catalog.<) 65536
+                 AND NOT p.prosrc OPERATOR(pg_catalog.~*)
+                     '[[:<:]](delete|update|truncate|merge|execute|perform|call|drop|alter|refresh)[[:>:]](?!'')'
+                THEN p.prosrc END AS text,
+           -- Whether it may give names another meaning: of relations, of prepared statements.
+           p.prosrc OPERATOR(pg_catalog.~*)
+               '[[:<:]](search_path|set_config|pg_temp|(create|local|global|into)[[:space:]]+temp(orary)?|discard|set[[:space:]]+((local|session)[[:space:]]+)?(role|session[[:space:]]+authorization))[[:>:]]' AS moves_names,
+           p.prosrc OPERATOR(pg_catalog.~*) '[[:<:]](deallocate|discard)[[:>:]]' AS deallocates,
+           p.prosrc
+      FROM (SELECT t.oid, t.language FROM trigger_function t
+             WHERE t.language OPERATOR(pg_catalog.<>) ''
+            UNION ALL
+            SELECT c.oid, c.lanname::pg_catalog.text FROM callable c) f
+      JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) f.oid
+),
+
+-- A body that cannot be read any further here may name a function that moves names.
+mover AS (
+    SELECT pg_catalog.concat('[[:<:]](', pg_catalog.string_agg(f.proname, '|'), ')[[:>:]]') AS pattern
+      FROM body b
+      JOIN callable f ON f.oid OPERATOR(pg_catalog.=) b.oid
+     WHERE b.moves_names AND NOT f.proname OPERATOR(pg_catalog.~) '[^A-Za-z0-9_]'
+    HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0
+),
+moving AS MATERIALIZED (
+    SELECT b.oid FROM body b LEFT JOIN mover m ON true
+     WHERE b.moves_names OR b.prosrc OPERATOR(pg_catalog.~*) m.pattern
 ),
 
 document AS MATERIALIZED (
@@ -362,8 +407,10 @@ document AS MATERIALIZED (
                       WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,f}'::pg_catalog."char"[])),
         'types', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                          t.atttypid::pg_catalog.int8, t.atttypmod,
-                         pg_catalog.format_type(t.atttypid, t.atttypmod), COALESCE(k.kind, 'o')))
+                         pg_catalog.format_type(t.atttypid, t.atttypmod),
+                         COALESCE(k.kind, pg_catalog.substr('osn', r.rank OPERATOR(pg_catalog.+) 1, 1), 'n')))
                     FROM (SELECT DISTINCT a.atttypid, a.atttypmod FROM attribute a) t
+                    LEFT JOIN read_as r ON r.type OPERATOR(pg_catalog.=) t.atttypid
                     LEFT JOIN key_type k ON k.oid OPERATOR(pg_catalog.=) t.atttypid),
         'columns', (SELECT pg_catalog.json_agg(t.entry)
                       FROM (SELECT pg_catalog.json_build_array(a.attrelid::pg_catalog.int8, pg_catalog.json_agg(
@@ -401,8 +448,28 @@ document AS MATERIALIZED (
                        FROM user_trigger t),
         'trigger_functions', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                                      f.oid::pg_catalog.int8, f.pronamespace::pg_catalog.int8, f.proname,
-                                     f.language, f.body))
-                                FROM trigger_function f),
+                                     f.language, b.text))
+                                FROM trigger_function f
+                                LEFT JOIN body b ON b.oid OPERATOR(pg_catalog.=) f.oid),
+        'callables', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                             f.oid::pg_catalog.int8, f.nspname, f.proname, f.lanname, f.volatile,
+                             b.text, b.deallocates))
+                        FROM callable f
+                        JOIN body b ON b.oid OPERATOR(pg_catalog.=) f.oid),
+        -- Functions that may give names another meaning.
+        'moving', (SELECT pg_catalog.json_agg(m.oid::pg_catalog.int8) FROM moving m),
+        -- Functions of one row, which can be written like a column of it.
+        'row_functions', (SELECT pg_catalog.json_agg(f.oid::pg_catalog.int8)
+                            FROM callable f
+                            JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) f.oid
+                            JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) p.proargtypes[0]
+                           WHERE p.pronargs OPERATOR(pg_catalog.=) 1 AND t.typtype OPERATOR(pg_catalog.=) 'c'),
+        'calls', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                         e.from_kind, e.from_oid::pg_catalog.int8, e.kind, e.oid::pg_catalog.int8))
+                    FROM call_edge e),
+        'call_names', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+                              c.kind, c.oid::pg_catalog.int8, c.schema, c.name))
+                         FROM call_name c),
         -- Rules other than a view's own, by event: 2 UPDATE, 3 INSERT, 4 DELETE.
         'rules', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(
                          w.ev_class::pg_catalog.int8, w.ev_type))
@@ -413,12 +480,7 @@ document AS MATERIALIZED (
                         FROM rule_edge e),
         'view_columns', (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
                                 v.ev_class::pg_catalog.int8, v.base::pg_catalog.int8, v.origins))
-                           FROM plain_view v WHERE v.origins IS NOT NULL),
-        'opaque_functions', (SELECT pg_catalog.json_agg(DISTINCT pg_catalog.jsonb_build_array(c.nspname, c.proname))
-                               FROM opaque_call c),
-        'opaque_words', (SELECT pg_catalog.json_agg(w.word) FROM opaque_word w),
-        'opaque_relations', (SELECT pg_catalog.json_agg(o.oid::pg_catalog.int8) FROM opaque_view o),
-        'calling', (SELECT pg_catalog.json_agg(c.oid::pg_catalog.int8) FROM calling c)
+                           FROM plain_view v WHERE v.origins IS NOT NULL)
     )::pg_catalog.text AS text
 )
 -- Names that are not ASCII travel as hexadecimal UTF-8, whatever the client's encoding.

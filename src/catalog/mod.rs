@@ -4,6 +4,7 @@
 //! `load.sql` is sent by whoever owns a connection; its one text value goes to [`load::parse`], which
 //! returns a [`Catalog`]. `scope.sql` likewise asks a session where it looks for names.
 
+mod calls;
 mod families;
 mod frees;
 mod keys;

@@ -61,6 +61,9 @@ pub struct Table {
     pub delete_frees: bool,
     /// See `update_frees`.
     pub truncate_frees: bool,
+    /// A trigger or an expression of the table, or of one that its statements reach, may give names another meaning
+    /// (`search_path`, role, temporary tables).
+    pub moves_names: bool,
     /// The user's triggers that could free keys: its own, and those FOR EACH ROW of its whole partition tree.
     pub freeing_triggers: Vec<FreeingTrigger>,
     /// Tables whose rows a DELETE here may delete or change (ON DELETE CASCADE, SET NULL, SET DEFAULT,
@@ -155,13 +158,24 @@ pub enum ColumnKind {
     Citext,
     /// Compared by bytes, in the same format only.
     Other,
+    /// Likewise, but what a text means depends on settings and on when it is read: dates, times, money, arrays.
+    BySettings,
+    /// Likewise, but what a text means depends on more than can be followed (`regclass`, composite types): texts
+    /// are never held for equal.
+    ByName,
 }
 
 impl ColumnKind {
     /// Whether a value of this kind can be a UUID key.
     #[must_use]
     pub fn can_hold_key(self) -> bool {
-        self != Self::Other
+        matches!(self, Self::Uuid | Self::Text | Self::Char | Self::Citext)
+    }
+
+    /// The kind as far as the form of a value goes.
+    #[must_use]
+    pub fn form(self) -> Self {
+        if self.can_hold_key() { self } else { Self::Other }
     }
 }
 
@@ -211,6 +225,8 @@ pub struct UnprotectedKey {
 pub enum Unprotected {
     /// A BEFORE ROW INSERT trigger may skip or move the row, or change the key.
     BeforeTrigger,
+    /// A default, a CHECK, an index or a policy calls a function that could free keys between two rows.
+    FreeingExpression,
     /// A view whose INSTEAD OF trigger decides what is stored.
     InsteadOfTrigger,
     /// A rule rewrites INSERTs.

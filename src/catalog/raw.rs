@@ -19,7 +19,8 @@ pub(super) struct Document {
     /// child, parent, whether the child is a partition
     #[serde(deserialize_with = "rows")]
     pub inherits: Vec<(u32, u32, bool)>,
-    /// oid, typmod, printed name, kind: `u`uid, `t`ext, `c`har, c`i`text, `o`ther
+    /// oid, typmod, printed name, kind: `u`uid, `t`ext, `c`har, c`i`text, and others whose text tells the value:
+    /// `o` always, `s` under the same settings, `n` never
     #[serde(deserialize_with = "rows")]
     pub types: Vec<(u32, i32, String, char)>,
     /// table, its columns
@@ -46,16 +47,34 @@ pub(super) struct Document {
     /// view, its only table, pairs of view column number and table column number
     #[serde(deserialize_with = "rows")]
     pub view_columns: Vec<(u32, u32, Vec<Origin>)>,
-    /// schema, name
+    /// functions that statements can call, but for those that are known to change nothing
     #[serde(deserialize_with = "rows")]
-    pub opaque_functions: Vec<(String, String)>,
-    /// operators, types and functions of one row that call one of these functions
+    pub callables: Vec<Callable>,
+    /// functions that may give names another meaning
     #[serde(deserialize_with = "rows")]
-    pub opaque_words: Vec<String>,
+    pub moving: Vec<u32>,
     #[serde(deserialize_with = "rows")]
-    pub opaque_relations: Vec<u32>,
+    pub row_functions: Vec<u32>,
+    /// kind and oid of what is called, kind and oid of what calls it
     #[serde(deserialize_with = "rows")]
-    pub calling: Vec<u32>,
+    pub calls: Vec<(char, u32, char, u32)>,
+    /// kind, oid, schema of a function, name
+    #[serde(deserialize_with = "rows")]
+    pub call_names: Vec<(char, u32, Option<String>, String)>,
+}
+
+/// A function that statements can call. Comes as an array.
+#[derive(Debug, Deserialize)]
+pub(super) struct Callable {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    pub language: String,
+    pub volatile: bool,
+    /// Unless it is condemned already.
+    pub body: Option<String>,
+    /// It may deallocate prepared statements.
+    pub deallocates: bool,
 }
 
 /// A view's column number and its table's.

@@ -10,6 +10,9 @@ impl fmt::Display for Unprotected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BeforeTrigger => "a BEFORE ROW INSERT trigger may skip or move the row, or change the key",
+            Self::FreeingExpression => {
+                "a default, CHECK, index or policy calls a function that could free a key between two rows"
+            }
             Self::InsteadOfTrigger => "an INSTEAD OF trigger decides what is stored",
             Self::InsertRule => "a rule rewrites INSERTs",
             Self::Deferrable => "the constraint is deferrable: a key may repeat until it is checked",

@@ -20,13 +20,15 @@ pub struct Scope {
     pub path: Path,
     /// Its temporary relations.
     pub temporary: Temporary,
+    /// The schemas that its role may not use, if they are known.
+    pub closed: Option<Arc<HashSet<String>>>,
 }
 
 impl Scope {
     /// A scope of which nothing is known.
     #[must_use]
     pub fn unknown() -> Self {
-        Self { path: Path::Unknown, temporary: Temporary::Unknown }
+        Self { path: Path::Unknown, temporary: Temporary::Unknown, closed: None }
     }
 }
 
@@ -72,6 +74,16 @@ impl Catalog {
             Some(schema) => found(namesakes.iter().find(|table| table.schema == *schema)),
             None => bare(namesakes, &name.name, scope),
         }
+    }
+}
+
+impl Catalog {
+    /// Whether no relation but one bears the name, temporary ones of the session included: what it was taken for
+    /// at any time is that one.
+    #[must_use]
+    pub fn is_borne_once(&self, name: &str, scope: &Scope) -> bool {
+        matches!(&scope.temporary, Temporary::Known(names) if !names.contains(name))
+            && only(self.namesakes(name)).is_some()
     }
 }
 
@@ -157,20 +169,33 @@ struct Answer {
     path: Vec<String>,
     temporary_listed: bool,
     temporary: Option<HashSet<String>>,
+    closed: Option<HashSet<String>>,
+    mode: Option<String>,
+}
+
+/// What a session tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where it looks for names.
+    pub scope: Scope,
+    /// Its setting `untwin.mode`, as it is spelled there.
+    pub mode: Option<String>,
 }
 
 /// Reads the answer to [`default_path_probe`].
 ///
 /// # Errors
 /// The text is not such an answer.
-pub fn parse_scope(json: &str) -> Result<Scope, Error> {
+pub fn parse_scope(json: &str) -> Result<Told, Error> {
     let answer: Answer = raw::read(json)?;
     // Where pg_temp stands in the path is told only once there is a temporary schema.
     let hidden = answer.temporary_listed && !answer.path.iter().any(|schema| is_temporary(schema));
-    Ok(Scope {
+    let scope = Scope {
         path: if hidden { Path::Unknown } else { Path::Known(answer.path) },
         temporary: Temporary::Known(answer.temporary.unwrap_or_default()),
-    })
+        closed: Some(Arc::new(answer.closed.unwrap_or_default())),
+    };
+    Ok(Told { scope, mode: answer.mode })
 }
 
 #[cfg(test)]
@@ -191,7 +216,7 @@ mod tests {
         let temporary = temporary.map_or(Temporary::Unknown, |names| {
             Temporary::Known(names.split_whitespace().map(str::to_owned).collect())
         });
-        let scope = Scope { path: path.clone(), temporary };
+        let scope = Scope { path: path.clone(), temporary, closed: None };
         let name = match name.split_once('.') {
             Some((schema, name)) => Name { schema: Some(schema.into()), name: name.into() },
             None => Name { schema: None, name: name.into() },
@@ -234,13 +259,34 @@ mod tests {
         for (name, path, temporary, expected) in cases {
             assert_eq!(told(name, path, temporary), expected, "{name} in {path:?} with {temporary:?}");
         }
+        let catalog = super::super::load::parse(RELATIONS, 1).unwrap();
+        let of = |temporary| Scope { temporary, ..Scope::unknown() };
+        let none = || Temporary::Known(HashSet::new());
+        let one = Temporary::Known(HashSet::from(["once".to_owned()]));
+        let borne =
+            [("once", none()), ("twice", none()), ("columns", none()), ("new", none()), ("once", one)]
+                .map(|(name, temporary)| catalog.is_borne_once(name, &of(temporary)));
+        assert_eq!(borne, [true, false, true, false, false]);
     }
 
     #[test]
     fn the_answer_of_the_probe_is_a_scope_and_hides_no_place_of_pg_temp() {
-        let scope = |text: &str| parse_scope(text).unwrap();
+        let scope = |text: &str| parse_scope(text).unwrap().scope;
         let plain = scope(r#"{"path": ["a"], "temporary_listed": false, "temporary": null}"#);
-        assert_eq!(plain, Scope { path: known(&["a"]), temporary: Temporary::Known(HashSet::new()) });
+        assert_eq!(
+            plain,
+            Scope {
+                path: known(&["a"]),
+                temporary: Temporary::Known(HashSet::new()),
+                closed: Some(Arc::default())
+            }
+        );
+        let told = r#"{"path": ["a"], "temporary_listed": false, "temporary": null, "closed": ["b"], "mode": "strict"}"#;
+        let told = parse_scope(told).unwrap();
+        assert!(
+            told.scope.closed.is_some_and(|closed| closed.contains("b"))
+                && told.mode.as_deref() == Some("strict")
+        );
         let hidden = scope(r#"{"path": ["a"], "temporary_listed": true, "temporary": null}"#);
         assert_eq!(hidden.path, Path::Unknown);
         let shown = scope(r#"{"path": ["a", "pg_temp_3"], "temporary_listed": true, "temporary": ["t"]}"#);

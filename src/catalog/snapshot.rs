@@ -1,8 +1,8 @@
 //! The catalog as it was when it was loaded: tables by oid and by name, and what must not be trusted.
 //! It does not know how old it is.
 
+use super::calls::Opaque;
 use super::model::{Table, TableId};
-use super::raw::Document;
 use crate::sql::name::Name;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,10 +20,11 @@ pub struct Catalog {
     opaque_functions: HashMap<String, Vec<String>>,
     opaque_relations: HashMap<String, Vec<String>>,
     opaque_words: HashSet<String>,
+    deallocating_functions: HashMap<String, Vec<String>>,
 }
 
 impl Catalog {
-    pub(super) fn new(version: u64, tables: Vec<Table>, document: &Document) -> Self {
+    pub(super) fn new(version: u64, tables: Vec<Table>, opaque: &Opaque) -> Self {
         let mut sorted: Vec<Arc<Table>> = tables.into_iter().map(Arc::new).collect();
         sorted.sort_by(|one, other| one.display.cmp(&other.display));
         let by_id: HashMap<TableId, Arc<Table>> =
@@ -32,21 +33,22 @@ impl Catalog {
         for table in &sorted {
             by_name.entry(table.name.clone()).or_default().push(Arc::clone(table));
         }
-        let opaque = document.opaque_relations.iter().filter_map(|oid| by_id.get(&TableId(*oid)));
+        let relations = opaque.relations.iter().filter_map(|oid| by_id.get(&TableId(*oid)));
         let opaque_relations =
-            schemas_by_name(opaque.map(|table| (table.schema.as_str(), table.name.as_str())));
-        let functions = document.opaque_functions.iter();
+            schemas_by_name(relations.map(|table| (table.schema.as_str(), table.name.as_str())));
+        let of = |functions: &[(String, String)]| {
+            schemas_by_name(functions.iter().map(|(schema, name)| (schema.as_str(), name.as_str())))
+        };
         Self {
             version,
             homonyms: by_name.values().any(|namesakes| are_homonyms(namesakes)),
             by_id,
             by_name,
             sorted,
-            opaque_functions: schemas_by_name(
-                functions.map(|(schema, name)| (schema.as_str(), name.as_str())),
-            ),
+            opaque_functions: of(&opaque.functions),
+            deallocating_functions: of(&opaque.deallocating),
             opaque_relations,
-            opaque_words: document.opaque_words.iter().cloned().collect(),
+            opaque_words: opaque.words.iter().cloned().collect(),
         }
     }
 
@@ -92,14 +94,20 @@ impl Catalog {
         self.homonyms
     }
 
-    /// Whether a call of this name may run a user-defined volatile function. A bare name is any
-    /// schema's.
+    /// Whether a call of this name may do anything: a user-defined volatile function, or one that may call one.
+    /// A bare name is any schema's.
     #[must_use]
     pub fn is_opaque_function(&self, name: &Name) -> bool {
         contains(&self.opaque_functions, name)
     }
 
-    /// Whether there is any user-defined volatile function.
+    /// Whether a call of this name may deallocate prepared statements. A bare name is any schema's.
+    #[must_use]
+    pub fn is_deallocating_function(&self, name: &Name) -> bool {
+        contains(&self.deallocating_functions, name)
+    }
+
+    /// Whether there is any such function: see [`Self::is_opaque_function`].
     #[must_use]
     pub fn has_opaque_functions(&self) -> bool {
         !self.opaque_functions.is_empty()

@@ -32,6 +32,8 @@ pub(super) struct Tables<'a> {
     before: HashMap<u32, Vec<Option<&'a Body>>>,
     freeing: Freeing<'a>,
     insert_rules: HashSet<u32>,
+    /// Roots of trees whose expressions could free keys.
+    calling: &'a HashSet<u32>,
     instead: HashSet<u32>,
     views: HashMap<u32, View<'a>>,
     referenced: HashSet<u32>,
@@ -76,7 +78,12 @@ struct View<'a> {
 }
 
 impl<'a> Tables<'a> {
-    pub fn new(document: &'a Document, families: &'a Families, functions: &'a Functions) -> Self {
+    pub fn new(
+        document: &'a Document,
+        families: &'a Families,
+        functions: &'a Functions,
+        calling: &'a HashSet<u32>,
+    ) -> Self {
         let columns: HashMap<u32, &[raw::Column]> =
             document.columns.iter().map(|(table, columns)| (*table, columns.as_slice())).collect();
         // Partitions have copies of their parent's triggers.
@@ -111,6 +118,7 @@ impl<'a> Tables<'a> {
             foreign_keys: grouped(document.foreign_keys.iter().map(|key| (key.child, key))),
             before: grouped(before.into_iter().map(|(root, function)| (root, functions.harmless(function)))),
             freeing: Freeing::new(document, families, functions),
+            calling,
             insert_rules: insert_rules.map(|(table, _)| *table).collect(),
             instead: instead.map(|(table, ..)| *table).collect(),
             views: document
@@ -172,7 +180,7 @@ impl<'a> Tables<'a> {
     fn column(&self, table: u32, column: &raw::Column) -> Column {
         let &raw::Column(number, ref name, type_oid, typmod, generated, identity) = column;
         let (type_name, kind) =
-            self.types.get(&(type_oid, typmod)).cloned().unwrap_or_else(|| ("?".into(), ColumnKind::Other));
+            self.types.get(&(type_oid, typmod)).cloned().unwrap_or_else(|| ("?".into(), ColumnKind::ByName));
         let of = |owner, part| self.defaults.get(&(owner, part)).copied();
         let of_origin = || {
             let view = self.views.get(&table)?;
@@ -230,6 +238,7 @@ impl<'a> Tables<'a> {
             numbered: self.numbered(table),
             foreign: self.foreign.get(&root).unwrap_or(&none),
             insert_rule: self.insert_rules.contains(&table),
+            calling: self.calling.contains(&root),
             before: self.before.get(&root).map_or(&[], Vec::as_slice),
         };
         let window = |index: &raw::Index| IndexId(top(index.oid, &self.index_parents));
@@ -303,7 +312,9 @@ fn types(document: &Document) -> HashMap<(u32, i32), (Arc<str>, ColumnKind)> {
         't' => ColumnKind::Text,
         'c' => ColumnKind::Char,
         'i' => ColumnKind::Citext,
-        _ => ColumnKind::Other,
+        'o' => ColumnKind::Other,
+        's' => ColumnKind::BySettings,
+        _ => ColumnKind::ByName,
     };
     let types = document.types.iter();
     types

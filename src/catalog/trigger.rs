@@ -1,4 +1,4 @@
-//! What the body of a trigger function lets one say of it. It knows words, not the database; whatever
+//! What the body of a function lets one say of it. It knows words, not the database; whatever
 //! it cannot tell, it holds against the function.
 
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ pub(super) mod bits {
     pub const INSTEAD: i16 = 64;
 }
 
-/// A trigger function.
+/// A function.
 #[derive(Debug)]
 pub(super) enum Function {
     /// One of Postgres' own, which changes no table.
@@ -105,14 +105,17 @@ pub(super) struct Names {
     odd: HashSet<String>,
 }
 
-impl Names {
-    /// Adds a name; says whether it is new.
-    pub fn insert(&mut self, name: &str) -> bool {
-        if is_word(name) {
-            self.words.insert(name.to_ascii_lowercase())
-        } else {
-            self.odd.insert(name.to_owned())
+impl<'a> FromIterator<&'a str> for Names {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        let mut all = Self::default();
+        for name in names {
+            if is_word(name) {
+                all.words.insert(name.to_ascii_lowercase());
+            } else {
+                all.odd.insert(name.to_owned());
+            }
         }
+        all
     }
 }
 
@@ -194,10 +197,7 @@ mod tests {
 
     #[test]
     fn names_are_found_with_and_without_odd_characters() {
-        let mut names = Names::default();
-        assert!(names.insert("Purge"));
-        assert!(!names.insert("purge"));
-        assert!(names.insert("do it"));
+        let names: Names = ["Purge", "purge", "do it"].into_iter().collect();
         for (text, expected) in [("x := purge(1)", true), ("x := \"do it\"()", true), ("x := purged", false)]
         {
             assert_eq!(body(text).mentions_any(&names), expected, "{text}");

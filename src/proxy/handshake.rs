@@ -307,9 +307,9 @@ impl Login<'_> {
         }
         if session.wants_scope()
             && let Answer::Told(_, text) = self.ask(session, Ask::Scope).await?
-            && let Ok(scope) = catalog::resolve::parse_scope(&text)
+            && let Ok(told) = catalog::resolve::parse_scope(&text)
         {
-            session.learn_scope(scope);
+            session.learn_scope(told);
         }
         Ok(())
     }

@@ -18,11 +18,19 @@ pub(super) struct Records {
     /// The last transaction in which a key was rewritten.
     rewritten: Option<u64>,
     entropy: System,
+    /// The log has told of the hint in a record.
+    hinted: bool,
 }
 
 impl Records {
     pub fn new(origin: Origin) -> Self {
-        Self { origin: Arc::new(origin), open: VecDeque::new(), rewritten: None, entropy: System::default() }
+        Self {
+            origin: Arc::new(origin),
+            open: VecDeque::new(),
+            rewritten: None,
+            entropy: System::default(),
+            hinted: false,
+        }
     }
 
     /// Writes facts to the journal. Only then may what they speak of be forwarded.
@@ -37,8 +45,21 @@ impl Records {
         for (fact, record) in facts.iter().zip(&records) {
             count(fact, record, shared);
             self.count_transaction(fact, shared);
+            self.tell_hint(record);
         }
         Ok(())
+    }
+
+    /// Tells of a setting that the client seems to need, once a session.
+    fn tell_hint(&mut self, record: &Record) {
+        let Some(hint) = record.hint.as_deref().filter(|_| !self.hinted) else { return };
+        self.hinted = true;
+        tracing::warn!(
+            hint,
+            table = %record.table,
+            application = self.origin.application,
+            "the client seems to find the rows that RETURNING gives back by the keys it sent, as SQLAlchemy does: it needs another setting"
+        );
     }
 
     fn record(&mut self, fact: &Fact, at: Timestamp) -> Option<Record> {
@@ -74,6 +95,8 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: fact.carrier,
             identical: fact.twin.identical,
+            suspected_redelivery: fact.twin.suspected_redelivery,
+            hint: fact.hint.map(Into::into),
             echoed_in: fact
                 .echoed_in
                 .iter()
@@ -121,6 +144,9 @@ impl Records {
                 "limit reached: nothing more is rekeyed in this transaction"
             );
         }
+        if note == session::Note::UnknownMode {
+            tracing::warn!("{note}");
+        }
         let note = Note {
             at: Timestamp::now(),
             note: note.to_string().into(),
@@ -146,6 +172,11 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
         tracing::warn!(
             table = fact.table.display,
             "a row equals an earlier one of its transaction in every column: most likely it was delivered twice"
+        );
+    } else if fact.twin.suspected_redelivery {
+        tracing::warn!(
+            table = fact.table.display,
+            "a row equals an earlier one of its transaction in every column that is not volatile: it may have been delivered twice"
         );
     }
     tracing::info!(

@@ -1,6 +1,7 @@
 //! The rows of an INSERT, whatever carries them: each value with the place where it stands. Decides nothing.
 
 use super::plan::Plan;
+use super::raw;
 use super::value::Value;
 use crate::carrier::{Field, array, json};
 use crate::catalog::model::ColumnKind;
@@ -25,7 +26,7 @@ impl Slot<'_> {
     /// Whether nothing at all is known of the value.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.value == Value::Unknown(b"") && self.is_expression()
+        self.value == UNKNOWN.value && self.is_expression()
     }
 }
 
@@ -47,6 +48,8 @@ pub struct Supply<'a> {
     pub options: Options,
     /// The cells of the only row of a VALUES, if they are known already.
     pub only_row: Option<&'a [Cell]>,
+    /// The server may have read the literals of the text by other settings than those of now, or at another time.
+    pub read_before: bool,
     /// Why nothing can be written into the text, if so.
     pub text_fixed: Option<&'static str>,
     /// Absent for a simple Query.
@@ -175,17 +178,34 @@ impl<'a> RowReader<'_, 'a> {
 
     fn kind(&self, input: usize) -> ColumnKind {
         let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
-        column.map_or(ColumnKind::Other, |column| column.kind)
+        column.map_or(ColumnKind::Other, |column| column.kind.form())
+    }
+
+    /// A literal of the statement's own text, which the server has read when it parsed that.
+    fn literal(&self, bytes: &'a [u8], cast: Cast, input: usize) -> Value<'a> {
+        let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
+        let is_settled =
+            || column.is_some_and(|column| column.kind != ColumnKind::BySettings) && bytes.is_ascii();
+        if self.supply.read_before && !is_settled() {
+            return Value::Unknown(bytes);
+        }
+        Value::literal(bytes, cast, self.kind(input))
     }
 
     fn cell(&self, cell: &Cell, cast: Cast, input: usize) -> Slot<'a> {
-        let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
+        let text = self.supply.text;
+        let Some(bytes) = text.get(cell.range.clone()) else { return UNKNOWN };
         let fixed = |value| Slot { value, place: Place::Fixed(NOT_PLAIN) };
         match cell.kind {
-            CellKind::String => Slot {
-                value: Value::literal(bytes, cast, self.kind(input)),
-                place: self.in_text(cell.range.clone()),
-            },
+            CellKind::String => {
+                let value = match self.literal(bytes, cast, input) {
+                    Value::Unknown(bytes) => {
+                        Value::Unknown(raw::with_casts(text, &cell.range).unwrap_or(bytes))
+                    }
+                    known => known,
+                };
+                Slot { value, place: self.in_text(cell.range.clone()) }
+            }
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
             CellKind::Default => fixed(Value::Default),
@@ -195,8 +215,11 @@ impl<'a> RowReader<'_, 'a> {
             {
                 fixed(Value::Text(bytes))
             }
-            CellKind::Number | CellKind::Bool | CellKind::Escaped => fixed(Value::Unknown(bytes)),
-            CellKind::Other => Slot { value: Value::Unknown(bytes), place: Place::Fixed(EXPRESSION) },
+            CellKind::Escaped => fixed(Value::Unknown(raw::with_prefix(text, &cell.range).unwrap_or(bytes))),
+            CellKind::Number | CellKind::Bool => fixed(Value::Unknown(bytes)),
+            CellKind::Other => {
+                Slot { value: raw::expression(bytes, self.supply.bound), place: Place::Fixed(EXPRESSION) }
+            }
         }
     }
 
@@ -317,6 +340,7 @@ impl<'a> RowReader<'_, 'a> {
         let value = match field {
             Field::Escaped { .. } => Value::Unknown(content),
             Field::Binary { .. } => Value::parameter(content, true, oid, cast, self.kind(input)),
+            _ if parameter.is_none() => self.literal(content, cast, input),
             _ => Value::literal(content, cast, self.kind(input)),
         };
         Slot { value, place }
@@ -348,9 +372,10 @@ impl<'a> RowReader<'_, 'a> {
             self.slots.clear();
             for input in 0..self.plan.inputs.len() {
                 let slot = match outputs.get(input) {
-                    Some(Output::Column { index, cast }) => fields
-                        .get(*index)
-                        .map(|&field| self.field(field, bytes, start, parameter, 0, *cast, input)),
+                    Some(Output::Column { index, cast }) => fields.get(*index).map(|&field| {
+                        let slot = self.field(field, bytes, start, parameter, 0, *cast, input);
+                        self.as_json(slot, field, bytes, input)
+                    }),
                     Some(Output::Constant(cell)) => Some(self.constant(cell, input)),
                     Some(Output::Other) | None => None,
                 };
@@ -359,6 +384,19 @@ impl<'a> RowReader<'_, 'a> {
             self.hand_out();
         });
         read.map(drop).ok_or(Unreadable("json document"))
+    }
+
+    /// A member as a value of its column: where that is JSON itself, a string is one with its quotes, and 1 is not "1".
+    fn as_json(&self, slot: Slot<'a>, field: Field, document: &'a [u8], input: usize) -> Slot<'a> {
+        let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
+        let is_json = column.is_some_and(|column| matches!(&*column.type_name, "json" | "jsonb"));
+        let quoted = field.range().and_then(|range| document.get(range.start.checked_sub(1)?..range.end));
+        match quoted {
+            Some(quoted) if is_json && quoted.starts_with(b"\"") => {
+                Slot { value: Value::Unknown(quoted), ..slot }
+            }
+            _ => slot,
+        }
     }
 }
 

@@ -26,6 +26,11 @@ pub enum Value<'a> {
     Uuid(u128),
     /// Cannot be compared; the bytes still tell identical rows apart.
     Unknown(&'a [u8]),
+    /// Likewise: what the server makes of an expression. `inputs` is a hash of the parameters it reads.
+    Expression {
+        text: &'a [u8],
+        inputs: u64,
+    },
 }
 
 /// Type oids that a parameter may be declared with (`pg_type.dat`).
@@ -36,6 +41,16 @@ mod oid {
     pub const UNKNOWN: u32 = 705;
     pub const UUID: u32 = 2950;
 }
+
+/// Types of Postgres' own whose text tells the value, under the same settings: `bool`, `bytea`, `name`, numbers,
+/// `text`, `oid`, dates and times, `money`, networks, bits, `uuid`, `jsonb`.
+const READABLE: &[u32] = &[
+    16, 17, 19, 20, 21, 23, 25, 26, 650, 700, 701, 774, 790, 829, 869, 1042, 1043, 1082, 1083, 1114, 1184,
+    1186, 1266, 1560, 1562, 1700, 2950, 3802,
+];
+
+/// Oids from here on are not Postgres' own.
+const FIRST_USER_OID: u32 = 16_384;
 
 impl<'a> Value<'a> {
     /// What a quoted literal without escapes becomes in a column of this kind.
@@ -123,9 +138,10 @@ impl<'a> Value<'a> {
     pub fn mentions(&self, uuid: u128) -> bool {
         match *self {
             Self::Uuid(value) => value == uuid,
-            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => {
-                key::find_all(bytes).any(|value| value == uuid)
-            }
+            Self::Text(bytes)
+            | Self::Unknown(bytes)
+            | Self::Typed { bytes, .. }
+            | Self::Expression { text: bytes, .. } => key::find_all(bytes).any(|value| value == uuid),
             Self::Binary { bytes, .. } => {
                 memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some()
                     || key::find_all(bytes).any(|value| value == uuid)
@@ -138,15 +154,23 @@ impl<'a> Value<'a> {
     /// compared (then nothing useful was appended).
     pub(super) fn encode(&self, column: ColumnKind, out: &mut Vec<u8>) -> bool {
         match (*self, column) {
-            (Self::Null | Self::Default | Self::Unknown(_), _) => return false,
+            (Self::Null | Self::Default | Self::Unknown(_) | Self::Expression { .. }, _) => return false,
+            (Self::Text(_) | Self::Typed { .. }, ColumnKind::ByName) => return false,
+            (Self::Binary { oid: oid::TEXT | oid::VARCHAR | oid::BPCHAR, .. }, ColumnKind::ByName) => {
+                return false;
+            }
+            // A type of the users' is read as the column is, as a rule its own.
+            (Self::Typed { oid, .. }, _)
+                if !(READABLE.contains(&oid) || oid >= FIRST_USER_OID && column == ColumnKind::Other) =>
+            {
+                return false;
+            }
             (_, ColumnKind::Uuid) => {
                 let Some(value) = self.uuid(column) else { return false };
                 out.extend_from_slice(&value.to_be_bytes());
             }
             (Self::Uuid(value), ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext) => {
-                let mut canonical = *b"00000000-0000-0000-0000-000000000000";
-                key::overwrite(&mut canonical, value);
-                sized(out, 0, &canonical);
+                sized(out, 0, &key::canonical(value));
             }
             (Self::Text(bytes), ColumnKind::Citext) => {
                 sized(out, 0, bytes);
@@ -159,7 +183,7 @@ impl<'a> Value<'a> {
             (Self::Text(bytes), _) => sized(out, 0, bytes),
             (Self::Binary { bytes, oid }, _) => sized(out, oid | 1 << 31, bytes),
             (Self::Typed { bytes, oid }, _) => sized(out, oid, bytes),
-            (Self::Uuid(_), ColumnKind::Other) => return false,
+            (Self::Uuid(_), ColumnKind::Other | ColumnKind::BySettings | ColumnKind::ByName) => return false,
         }
         true
     }
@@ -176,17 +200,6 @@ impl<'a> Value<'a> {
             Self::Typed { bytes, oid } if integer() && is_plain_integer(bytes) => Some(oid),
             Self::Binary { oid, .. } => Some(oid | 1 << 31),
             _ => None,
-        }
-    }
-
-    /// The bytes that tell rows apart.
-    pub(super) fn content(&self) -> (&'a [u8], u64) {
-        match *self {
-            Self::Null => (b"", 1),
-            Self::Default => (b"", 2),
-            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => (bytes, 3),
-            Self::Binary { bytes, .. } => (bytes, 4),
-            Self::Uuid(value) => (b"", value as u64 ^ (value >> 64) as u64),
         }
     }
 }
@@ -206,7 +219,7 @@ fn is_plain_integer(text: &[u8]) -> bool {
     }
 }
 
-fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
+pub(super) fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     bytes.get(..end).unwrap_or(bytes)
 }
@@ -274,6 +287,15 @@ mod tests {
         assert_eq!(encoded(typed(701), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_ne!(encoded(typed(700), ColumnKind::Other), encoded(typed(701), ColumnKind::Other));
         assert_eq!(encoded(Value::Unknown(b"1"), ColumnKind::Other), None);
+        let named = [Value::Text(b"x"), typed(25), typed(2205), Value::Binary { bytes: b"x", oid: 25 }];
+        for value in named {
+            assert_eq!(encoded(value, ColumnKind::ByName), None, "{value:?}");
+        }
+        assert!(encoded(Value::Binary { bytes: b"1234", oid: 0 }, ColumnKind::ByName).is_some());
+        assert!(encoded(Value::Text(b"now"), ColumnKind::BySettings).is_some());
+        assert_eq!(encoded(typed(2205), ColumnKind::Other), None);
+        assert!(encoded(typed(20_000), ColumnKind::Other).is_some());
+        assert_eq!(encoded(typed(20_000), ColumnKind::BySettings), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::Session;
 use super::pipeline::{Due, Request};
-use crate::catalog::{self, Catalog, Scope};
+use crate::catalog::resolve::Told;
+use crate::catalog::{self, Catalog};
 use crate::wire::reader::Reader;
 use crate::wire::{frame, tag::backend, tag::frontend};
 use std::sync::Arc;
@@ -60,10 +61,12 @@ impl Session {
         self.pipeline.is_empty() && self.transaction.block() == super::transaction::Block::Idle
     }
 
-    /// Whether names cannot be resolved until the session has been asked.
+    /// Whether names cannot be resolved, or the mode is not known, until the session has been asked.
     #[must_use]
     pub fn wants_scope(&self) -> bool {
-        self.catalog.as_ref().is_some_and(|catalog| self.scope.should_ask(catalog.has_homonyms()))
+        self.catalog
+            .as_ref()
+            .is_some_and(|catalog| self.doubtful_mode || self.scope.should_ask(catalog.has_homonyms()))
     }
 
     /// Whether an exchange of the proxy's own is under way.
@@ -168,9 +171,11 @@ impl Session {
         self.schema = super::Schema::default();
     }
 
-    /// The session's own scope as of now.
-    pub fn learn_scope(&mut self, scope: Scope) {
-        self.scope.learn(scope);
+    /// The session's own scope and mode as of now.
+    pub fn learn_scope(&mut self, told: Told) {
+        self.scope.learn(told.scope);
+        self.mode.learn(told.mode.and_then(|mode| mode.parse().ok()));
+        self.doubtful_mode = false;
     }
 }
 

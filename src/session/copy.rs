@@ -19,6 +19,7 @@ use crate::rekey::value::Value;
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, CopyFormat};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// A COPY whose rows are inspected.
 pub(super) struct CopyIn {
@@ -117,6 +118,7 @@ impl Session {
         if obstacle.is_some() {
             self.window.clear();
         }
+        self.move_names(&[&copy.table], ordinal);
         self.transaction.changed_data();
     }
 
@@ -354,6 +356,7 @@ impl CopyRows<'_> {
             text: row.bytes,
             options: Options { standard_conforming_strings: true },
             only_row: None,
+            read_before: false,
             text_fixed: None,
             bound: None,
         };
@@ -375,6 +378,7 @@ impl CopyRows<'_> {
             own,
             outcome: &mut whole,
             returns: false,
+            shown: BTreeSet::new(),
             carrier: Some(self.carrier),
         }
         .row(ordinal, &slots);
@@ -398,7 +402,7 @@ impl CopyRows<'_> {
     fn slot<'r>(&self, field: Field, bytes: &'r [u8], input: usize) -> Slot<'r> {
         let plan = &self.planned.plan;
         let column = plan.inputs.get(input).and_then(|&column| plan.table.columns.get(column));
-        let kind = column.map_or(crate::catalog::model::ColumnKind::Other, |column| column.kind);
+        let kind = column.map_or(crate::catalog::model::ColumnKind::Other, |column| column.kind.form());
         let (Some(range), Some(content)) = (field.range(), field.of(bytes)) else {
             let value = if field == Field::Default { Value::Default } else { Value::Null };
             return Slot { value, place: Place::Fixed("NULL") };

@@ -2,16 +2,13 @@
 //! has been looked at before (see `inspect`).
 
 use super::Session;
-use super::coverage::{Coverage, VOLATILE_FUNCTION};
+use super::called::may_deallocate;
 use super::inspect::Resolved;
-use super::mentions::{Mentions, Reading};
 use super::pipeline::Effect;
 use super::transaction::BackTo;
 use crate::catalog::Resolution;
 use crate::catalog::model::{Table, TableId};
-use crate::sql::calls;
 use crate::sql::insert::{Conflict, Insert};
-use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
 use std::ops::Range;
@@ -23,6 +20,10 @@ const VALUE_SETTINGS: &[&str] = &[
     "intervalstyle",
     "session_replication_role",
     "lc_monetary",
+    "timezone_abbreviations",
+    "array_nulls",
+    "client_encoding",
+    "standard_conforming_strings",
     "xmloption",
     "bytea_output",
 ];
@@ -38,6 +39,9 @@ impl Session {
     ) -> Effect {
         let options = self.options();
         let effect = self.apply(statement, ordinal);
+        if *statement == Statement::Opaque && may_deallocate(text.get(range.clone()).unwrap_or_default()) {
+            self.statements.close_all(self.message);
+        }
         if needs_calls(statement) {
             let called = self.mentioned(text, range, options);
             self.called(&called, ordinal);
@@ -54,6 +58,7 @@ impl Session {
         if changes_data(statement) {
             self.transaction.changed_data();
         }
+        self.move_names(&statement.targets(), ordinal);
         match statement {
             Statement::Empty | Statement::Harmless | Statement::Select | Statement::Prepare { .. } => {}
             Statement::Begin => self.transaction.begin(),
@@ -101,7 +106,7 @@ impl Session {
             Statement::DeallocateAll => self.statements.close_all(self.message),
             Statement::Set { local, name, values } => self.set(*local, name, values.as_deref(), ordinal),
             Statement::ResetAll => self.reset_all(ordinal),
-            Statement::SetRole => self.scope.forget_path(ordinal),
+            Statement::SetRole => self.scope.change_role(ordinal),
             Statement::DiscardAll => {
                 self.statements.close_all(self.message);
                 self.reset_all(ordinal);
@@ -113,6 +118,17 @@ impl Session {
             Statement::Fetch | Statement::SetConstraints => self.window.clear(),
         }
         Effect::None
+    }
+
+    /// What is called by the tables that a statement changes may give names another meaning.
+    pub(super) fn move_names(&mut self, targets: &[&Name], ordinal: u32) {
+        let moves = |name: &&Name| match self.resolve(name) {
+            Resolved::Table(table) => table.moves_names,
+            Resolved::New | Resolved::Unknown(_) => false,
+        };
+        if targets.iter().any(moves) {
+            self.scope.forget(ordinal);
+        }
     }
 
     /// What a statement with INSERTs frees besides: its parts run in an order of the server's choice, so this
@@ -160,42 +176,12 @@ impl Session {
 
     /// Anything may have happened to keys and names.
     pub(super) fn opaque(&mut self) {
-        self.window.clear();
+        self.read_anew();
         self.transaction.changed_data();
         self.scope.forget(self.transaction.statement());
         self.literals.forget(self.transaction.statement());
         self.schema.distrust();
         self.epoch += 1;
-    }
-
-    /// The names in a text that may stand for something that does anything: what is called, and where views,
-    /// operators and the like call user-defined volatile functions, every name.
-    pub(super) fn mentioned(&self, text: &[u8], range: Range<usize>, options: Options) -> Mentions {
-        let reading = self.catalog.as_ref().map_or(Reading::Calls, |catalog| Reading::wanted(catalog));
-        let names = match reading {
-            Reading::Everything => calls::names(text, range, options).collect(),
-            // The text need not be read in tokens if there is nothing to find.
-            Reading::Nothing if !may_set_config(text.get(range.clone()).unwrap_or_default()) => Vec::new(),
-            Reading::Calls | Reading::Nothing => calls::calls(text, range, options).collect(),
-        };
-        Mentions { names, reading }
-    }
-
-    /// Names that are mentioned: what user-defined volatile functions may have done, and `set_config`.
-    pub(super) fn called(&mut self, mentions: &Mentions, ordinal: u32) {
-        let Some(catalog) = &self.catalog else { return };
-        if mentions.are_opaque(catalog) {
-            self.coverage.add(Coverage::Forwarded(VOLATILE_FUNCTION));
-            self.window.clear();
-            self.transaction.changed_data();
-            self.scope.forget(ordinal);
-            self.literals.forget(ordinal);
-        }
-        if mentions.names.iter().any(|name| name.name == "set_config") {
-            self.window.clear();
-            self.scope.forget_path(ordinal);
-            self.literals.forget(ordinal);
-        }
     }
 
     fn inserted(&mut self, inserts: &[Insert]) {
@@ -283,12 +269,29 @@ impl Session {
         }
     }
 
+    /// Values may mean others than before, also those that were read for portals which are not yet executed.
+    pub(super) fn read_anew(&mut self) {
+        self.window.clear();
+        self.portals.forget_claims();
+        self.readings.settings += 1;
+    }
+
     fn set(&mut self, local: bool, name: &str, values: Option<&[String]>, ordinal: u32) {
+        if VALUE_SETTINGS.contains(&name) {
+            self.read_anew();
+        }
         if name == "search_path" {
             self.moved.scope = self.message;
+            self.readings.settings += 1;
             self.scope.set_path(ordinal, local, values.map(<[String]>::to_vec));
         } else if name == "untwin.mode" {
-            let asked = values.and_then(|values| values.first()).and_then(|value| value.parse().ok());
+            self.moved.mode = self.message;
+            let asked = values.and_then(|values| values.first());
+            let known = asked.map(|value| value.parse().ok());
+            if known == Some(None) {
+                self.warn_of_mode();
+            }
+            let asked = known.flatten();
             self.mode.set(ordinal, local, values.map(|_| asked));
         } else if self.literals.set(
             ordinal,
@@ -297,15 +300,14 @@ impl Session {
             values.and_then(|values| values.first()).map(String::as_str),
         ) {
             // Its value holds from here on.
-        } else if VALUE_SETTINGS.contains(&name) {
-            self.window.clear();
         } else if name == "role" || name == "session_authorization" {
-            self.scope.forget_path(ordinal);
+            self.scope.change_role(ordinal);
         }
     }
 
     fn reset_all(&mut self, ordinal: u32) {
-        self.window.clear();
+        self.read_anew();
+        self.moved.mode = self.message;
         self.scope.forget_path(ordinal);
         self.mode.set(ordinal, false, None);
         self.literals.forget(ordinal);
@@ -338,19 +340,6 @@ impl Session {
     }
 }
 
-/// Whether `set_config` may be called in a text, in whatever spelling.
-fn may_set_config(text: &[u8]) -> bool {
-    const NAME: &[u8] = b"set_config";
-    const UNDERSCORE: usize = 3;
-    let at_underscore = |at: usize| {
-        let start = at.checked_sub(UNDERSCORE)?;
-        text.get(start..start + NAME.len()).map(|found| found.eq_ignore_ascii_case(NAME))
-    };
-    memchr::memchr_iter(b'_', text).any(|at| at_underscore(at) == Some(true))
-        // An identifier with escapes may hide anything.
-        || memchr::memmem::find(text, b"&\"").is_some()
-}
-
 /// Statements in which a call can happen, and whose calls are not part of what they do anyway.
 fn needs_calls(statement: &Statement) -> bool {
     !matches!(
@@ -365,7 +354,6 @@ fn needs_calls(statement: &Statement) -> bool {
             | Statement::Set { .. }
             | Statement::Prepare { .. }
             | Statement::CopyIn(_)
-            | Statement::Opaque
             | Statement::Unknown
             | Statement::Ddl
     )

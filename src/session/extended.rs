@@ -2,6 +2,7 @@
 
 use super::copy::CopyOpen;
 use super::coverage::Coverage;
+use super::inspect::ANOTHER_TABLE;
 use super::mentions::Mentions;
 use super::pipeline::{Effect, Effects, Request};
 use super::prepared::Prepared;
@@ -32,7 +33,7 @@ impl Session {
             return self.parse_unread("malformed Parse");
         };
         let text = body.get(parse.text.clone()).unwrap_or_default();
-        let prepared = if self.literals.can_lex(text) {
+        let mut prepared = if self.literals.can_lex(text) {
             let options = self.options();
             let mut statements = split::statements(text, options);
             match (statements.next(), statements.next()) {
@@ -46,6 +47,8 @@ impl Session {
         } else {
             Prepared::unread(text, UNSAFE_ENCODING)
         };
+        prepared.meant = self.meaning(&prepared.statement);
+        prepared.read_at = self.readings;
         self.statements.set(parse.name, self.message, Some(Arc::new(prepared)));
         self.due(Request::Parse, Effects::new());
     }
@@ -60,7 +63,9 @@ impl Session {
     /// SQL `PREPARE`.
     pub(super) fn prepare(&mut self, name: &str, text: &[u8], body: Range<usize>) {
         let mentions = self.mentioned(text, body.clone(), self.options());
-        let prepared = Prepared::new(text, body, self.options(), Vec::new(), mentions);
+        let mut prepared = Prepared::new(text, body, self.options(), Vec::new(), mentions);
+        prepared.meant = self.meaning(&prepared.statement);
+        prepared.read_at = self.readings;
         self.statements.set(name.as_bytes(), self.message, Some(Arc::new(prepared)));
     }
 
@@ -143,11 +148,15 @@ impl Session {
     ) {
         let bound = Bound { body, fields, types: &prepared.types, shared: &prepared.shared };
         let again = prepared.was_executed().then_some("literal again");
+        // To change a literal, the whole text is parsed again.
+        let read_otherwise = prepared.read_at.settings != self.readings.settings;
+        let again = again.or(read_otherwise.then_some("literal read by other settings"));
         let text_fixed = self.literals.obstacle().or(again);
         let supply = Supply {
             text: &prepared.text,
             options: prepared.options,
             only_row: prepared.only_row.as_deref(),
+            read_before: prepared.read_at != self.readings,
             text_fixed,
             bound: Some(bound),
         };
@@ -251,8 +260,21 @@ impl Session {
             self.window.take_over(&claims.window, ordinal);
             self.references.take_over(&mut claims.references);
         }
-        let effect = self.apply(&prepared.statement, ordinal);
+        let effect = self.apply_prepared(prepared, ordinal);
+        if prepared.deallocates {
+            self.statements.close_all(self.message);
+        }
         self.called(&prepared.mentions, ordinal);
+        effect
+    }
+
+    /// Runs a statement that was prepared before, calls aside.
+    fn apply_prepared(&mut self, prepared: &Prepared, ordinal: u32) -> Effect {
+        let effect = self.apply(&prepared.statement, ordinal);
+        if !self.means_the_same(prepared) {
+            // The rows of either table may be gone.
+            self.window.clear();
+        }
         effect
     }
 
@@ -287,11 +309,13 @@ impl Session {
             // Nothing to look at but what it does.
         } else if let Some(reason) = self.literals.obstacle() {
             self.forwarded(reason);
+        } else if !self.means_the_same(&prepared) {
+            self.forwarded(ANOTHER_TABLE);
         } else if !self.failed_block {
             self.inspect_execute(&prepared, arguments, text, ordinal, outcome);
         }
         prepared.execute_again();
-        let effect = self.apply(&prepared.statement, ordinal);
+        let effect = self.apply_prepared(&prepared, ordinal);
         let mut called = prepared.mentions.clone();
         called.names.extend(self.mentioned(text, range, self.options()).names);
         self.called(&called, ordinal);
@@ -322,6 +346,7 @@ impl Session {
             text: &prepared.text,
             options: prepared.options,
             only_row: prepared.only_row.as_deref(),
+            read_before: prepared.read_at != self.readings,
             text_fixed,
             bound: Some(bound),
         };

@@ -3,13 +3,16 @@
 
 use super::coverage::{Coverage, VOLATILE_FUNCTION};
 use super::prepared::Prepared;
+use super::restore;
 use super::rows_seen::{Asking, Base, Own, OwnMut, Planned, RowsSeen};
-use super::{Outcome, Session};
+use super::{Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::catalog::Resolution;
 use crate::catalog::model::Table;
+use crate::rekey::judge::Action;
+use crate::rekey::likeness;
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::Protect;
+use crate::rekey::policy::{Protect, Returning};
 use crate::rekey::references::References;
 use crate::rekey::rows::{self, Supply};
 use crate::rekey::window::Window;
@@ -17,6 +20,7 @@ use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,6 +35,7 @@ pub(super) enum Resolved {
 
 /// A table was made since the snapshot.
 pub(super) const NEW_TABLE: &str = "table not in the catalog yet";
+pub(super) const ANOTHER_TABLE: &str = "a table of the name was made since the statement was prepared";
 const ON_CONFLICT: &str = "ON CONFLICT";
 const SWITCHED_OFF: &str = "not protected by configuration";
 
@@ -198,13 +203,24 @@ impl Session {
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
         let returns = insert.returning.is_some();
         let own = OwnMut { window: own_window, references };
-        let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
+        let shown = BTreeSet::new();
+        let mut read =
+            RowsSeen { session: self, planned, asking, base, own, outcome, returns, shown, carrier };
         let result = rows::for_each(insert, plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
         });
         match result {
-            Ok(_) => self.coverage.add(Coverage::Inspected),
+            Ok(rows) => {
+                self.coverage.add(Coverage::Inspected);
+                let returning = insert.returning.clone().and_then(|range| asking.supply.text.get(range));
+                hint(
+                    planned,
+                    returning.unwrap_or_default(),
+                    rows,
+                    outcome.facts.get_mut(facts..).unwrap_or_default(),
+                );
+            }
             Err(rows::Unreadable(reason)) => {
                 self.forwarded(reason);
                 own_window.roll_back_to(mark);
@@ -260,17 +276,8 @@ impl Session {
         if plan.keys.is_empty() && plan.references.is_empty() {
             return if switched_off { Err(SWITCHED_OFF) } else { Ok(None) };
         }
-        let volatile = plan
-            .inputs
-            .iter()
-            .map(|&column| {
-                table
-                    .columns
-                    .get(column)
-                    .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
-            })
-            .collect();
-        Ok(Some(Planned { plan, policy, volatile, switched_off: switched_off.then_some(SWITCHED_OFF) }))
+        let measures = likeness::measures(&plan, &policy);
+        Ok(Some(Planned { plan, policy, measures, switched_off: switched_off.then_some(SWITCHED_OFF) }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -299,6 +306,9 @@ impl Session {
         let (window, references) = (std::mem::take(&mut self.window), std::mem::take(&mut self.references));
         let base = Base { window: Some(&window), beside: [None, None], references: &references };
         let plans = prepared.plans((self.epoch, self.scope.version(), self.path_is_doubtful()), || {
+            if !self.means_the_same(prepared) {
+                return inserts.iter().map(|_| Err(ANOTHER_TABLE)).collect();
+            }
             inserts.iter().map(|insert| self.planned(insert, &prepared.text, prepared.options)).collect()
         });
         for (insert, planned) in inserts.iter().zip(plans.iter()) {
@@ -306,6 +316,20 @@ impl Session {
         }
         self.window = window;
         self.references = references;
+    }
+}
+
+/// Notes with twins of earlier statements that the client will look for their rows under the keys that it sent.
+fn hint(planned: &Planned, returning: &[u8], rows: u32, facts: &mut [Fact]) {
+    if returning.is_empty() || planned.policy.returning == Returning::Sent {
+        return;
+    }
+    for fact in facts {
+        let name = fact.table.columns.get(fact.column).map_or("", |column| &column.name);
+        let is_elsewhere = fact.twin.action == Action::Rekeyed && fact.twin.first.0 != fact.statement;
+        if is_elsewhere && restore::finds_rows_by_key(returning, name, rows) {
+            fact.hint = Some(restore::HINT);
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Note {
     SharedKeyRead,
     /// A statement that may change rows names a key that two were sent with, and the settings let it.
     SharedKeyKept,
+    /// The session set `untwin.mode` to something else than a mode.
+    UnknownMode,
 }
 
 impl fmt::Display for Note {
@@ -42,6 +44,9 @@ impl fmt::Display for Note {
             Self::LimitReached(limit) => {
                 write!(f, "{} reached: nothing more is rekeyed in this transaction", limit.setting())
             }
+            Self::UnknownMode => f.write_str(
+                "untwin.mode was set to a value that does not exist, and counts as not set: there are rewrite, strict and observe",
+            ),
             Self::SharedKeyRead => {
                 f.write_str("a SELECT names a key that two rows were sent with: it reads the first")
             }

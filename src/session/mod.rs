@@ -5,6 +5,7 @@
 //! order of messages; whenever nothing is outstanding, ReadyForQuery overrides it.
 
 mod ask;
+mod called;
 mod copy;
 mod coverage;
 mod execute;
@@ -13,6 +14,7 @@ mod fates;
 mod inspect;
 mod limits;
 mod literals;
+mod meaning;
 mod mentions;
 mod names;
 mod pipeline;
@@ -104,6 +106,8 @@ pub struct Fact {
     pub echoed_in: Vec<usize>,
     /// RETURNING shows the client the key that it sent.
     pub returned_as_sent: bool,
+    /// A setting that the client seems to need, in words.
+    pub hint: Option<&'static str>,
     /// Tells its transaction from others of the session.
     pub transaction: u64,
 }
@@ -189,8 +193,15 @@ pub struct Session {
     outdated: bool,
     /// Rises whenever plans made before no longer hold.
     epoch: u64,
+    /// Changes whenever a value of the same spelling may have come to mean another one.
+    readings: Readings,
     scope: SessionScope,
     mode: Tracked<Option<Mode>>,
+    /// A change of the mode may not have happened: nothing is changed until the server has been asked.
+    doubtful_mode: bool,
+    /// For the journal, at the next message.
+    note: Option<Note>,
+    warned_of_mode: bool,
     literals: Literals,
     transaction: Transaction,
     /// The block is known to have failed: only its end, or going back to a savepoint, does anything.
@@ -238,11 +249,33 @@ struct Schema {
     told: bool,
 }
 
+/// By which settings, and when, the server reads the text of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Readings {
+    /// Rises with every change of a setting that bears on values.
+    settings: u64,
+    /// Rises with every transaction.
+    times: u64,
+}
+
 /// What messages changed that a failure may have kept from happening: the last of them each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     savepoints: u64,
+    /// 0 once the group of the change has been carried out; so is `mode`.
     scope: u64,
+    mode: u64,
+}
+
+impl Moved {
+    /// The server has carried out the groups up to this message.
+    fn settle(&mut self, message: u64) {
+        for moved in [&mut self.scope, &mut self.mode] {
+            if *moved <= message {
+                *moved = 0;
+            }
+        }
+    }
 }
 
 impl Schema {
@@ -260,7 +293,7 @@ impl Session {
         let asked = parameters.mode.as_deref().and_then(|mode| mode.parse().ok());
         let mut transaction = Transaction::default();
         transaction.ready(false);
-        Self {
+        let mut session = Self {
             policy: Arc::new(policy),
             user: parameters.user.clone(),
             database: parameters.database.clone(),
@@ -271,8 +304,12 @@ impl Session {
             schema: Schema::default(),
             outdated: false,
             epoch: 0,
+            readings: Readings::default(),
             scope: SessionScope::default(),
             mode: Tracked::new(asked),
+            doubtful_mode: false,
+            note: None,
+            warned_of_mode: false,
             literals: Literals::default(),
             transaction,
             failed_block: false,
@@ -297,7 +334,11 @@ impl Session {
             scratch: Scratch::default(),
             twins: Vec::new(),
             settled: Vec::new(),
+        };
+        if parameters.mode.is_some() && asked.is_none() {
+            session.warn_of_mode();
         }
+        session
     }
 
     /// Version of the rules that the session follows.
@@ -368,7 +409,14 @@ impl Session {
             }
             _ => {}
         }
-        outcome.note = outcome.note.or(self.account());
+        outcome.note = outcome.note.or(self.account()).or_else(|| self.note.take());
+    }
+
+    /// The session asked for a mode that does not exist.
+    fn warn_of_mode(&mut self) {
+        if !std::mem::replace(&mut self.warned_of_mode, true) {
+            self.note = Some(Note::UnknownMode);
+        }
     }
 
     /// A message of a wanted tag that is too large to be held passes by: anything may have happened in it.
@@ -462,17 +510,29 @@ impl Session {
         if self.transaction.end_group() {
             self.forget_transaction(true);
         }
+        if self.transaction.block() == transaction::Block::Idle {
+            // The next one has another time.
+            self.readings.times += 1;
+        }
     }
 
     /// The transaction is over: its keys are no longer live, its local settings no longer hold.
     fn forget_transaction(&mut self, committed: bool) {
         self.transactions += 1;
         self.window.clear();
+        self.readings.times += 1;
         self.references.clear();
         self.over_limit = false;
         self.portals.clear();
         self.failed_block = false;
         self.literals.end_transaction();
+        // The end of the transaction may not happen, either.
+        if self.scope.is_changed() {
+            self.moved.scope = self.message;
+        }
+        if self.mode.is_changed() {
+            self.moved.mode = self.message;
+        }
         if committed {
             self.mode.commit();
             self.scope.commit();
@@ -492,6 +552,9 @@ impl Session {
     }
 
     fn mode(&self, configured: Mode) -> Mode {
+        if self.doubtful_mode {
+            return Mode::Observe;
+        }
         self.mode.current().map_or(configured, |asked| configured.or_more_careful(asked))
     }
 }

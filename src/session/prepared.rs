@@ -1,17 +1,21 @@
 //! What is kept of a prepared statement and of a portal.
 
+use super::Readings;
+use super::called::may_deallocate;
 use super::coverage::Coverage;
 use super::mentions::Mentions;
 use super::restore::Restore;
 use super::rows_seen::{Own, Planned};
 use super::said::{Parameters, Said};
 use crate::catalog::Catalog;
+use crate::catalog::model::TableId;
 use crate::key;
 use crate::sql::calls;
 use crate::sql::insert::{Array, Cell, CellKind, Document, Insert, Output, RowScanner, Source};
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, Statement};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +33,12 @@ pub struct Prepared {
     pub only_row: Option<Box<[Cell]>>,
     /// Parameters that feed several rows or something besides rows, sorted.
     pub shared: Vec<u16>,
+    /// It is a block of code that may deallocate prepared statements.
+    pub deallocates: bool,
+    /// What the names of the tables it changes meant when it was prepared.
+    pub meant: Meaning,
+    /// How the server read the literals of the text.
+    pub(super) read_at: Readings,
     /// Names in the text that may stand for something that does anything.
     pub mentions: Mentions,
     /// A plan for each INSERT, with the epoch in which they were made.
@@ -41,6 +51,13 @@ pub struct Prepared {
 
 /// Session's epoch, version of its scope, and whether that is in doubt: plans hold while all stay.
 pub type Epoch = (u64, u64, bool);
+
+/// Tables by the order of a statement's targets (`None`: not known), and the session's epoch and creations then.
+#[derive(Debug, Default)]
+pub struct Meaning {
+    pub tables: SmallVec<[Option<TableId>; 1]>,
+    pub at: (u64, u64),
+}
 
 /// One plan an INSERT; none if the table has no key to protect, an error if the INSERT is not inspected.
 pub type Plans = Arc<[Result<Option<Arc<Planned>>, &'static str>]>;
@@ -68,6 +85,9 @@ impl Prepared {
             types,
             only_row: None,
             shared: Vec::new(),
+            deallocates: statement == Statement::Opaque && may_deallocate(text),
+            meant: Meaning::default(),
+            read_at: Readings::default(),
             mentions,
             plans: Mutex::default(),
             unread: None,
@@ -94,6 +114,9 @@ impl Prepared {
             types: Vec::new(),
             only_row: None,
             shared: Vec::new(),
+            deallocates: false,
+            meant: Meaning::default(),
+            read_at: Readings::default(),
             mentions: Mentions::default(),
             plans: Mutex::default(),
             unread: Some(reason),

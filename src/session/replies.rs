@@ -3,6 +3,7 @@
 use super::Session;
 use super::ask::Answer;
 use super::pipeline::Request;
+use super::restore;
 use crate::wire::message;
 use crate::wire::tag::backend;
 use std::ops::RangeInclusive;
@@ -43,7 +44,7 @@ impl Session {
 
     /// Puts keys back into the body of a DataRow.
     pub fn restore_row(&self, body: &mut [u8]) {
-        self.pipeline.restores().iter().for_each(|restore| restore.apply(body));
+        restore::apply(self.pipeline.restores(), body);
     }
 
     /// Whether the body of a message with this tag must be complete before it is handed in.
@@ -117,9 +118,11 @@ impl Session {
         if self.moved.savepoints >= first {
             self.transaction.forget_savepoints();
         }
-        if self.moved.scope >= first {
+        // What was set in the same group has been undone, or will be.
+        if self.moved.scope > 0 {
             self.scope.doubt();
         }
+        self.doubtful_mode |= self.moved.mode > 0;
         if in_part {
             self.statements.doubt(first);
         } else {
@@ -131,6 +134,7 @@ impl Session {
         let idle = status == Some(b'I');
         if let Some(due) = self.pipeline.ready() {
             self.statements.confirm(due.message);
+            self.moved.settle(due.message);
             if idle {
                 self.fates.idle(due.facts, &mut self.settled);
             }

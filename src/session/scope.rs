@@ -11,13 +11,16 @@ pub struct SessionScope {
     path: Tracked<Path>,
     /// Rises whenever a name may have come to mean another table.
     version: u64,
+    /// Rises whenever there may be new temporary relations.
+    creations: u64,
 }
 
 impl Default for SessionScope {
     /// A new session: its path depends on settings of the role and the database, it has no temporary relations.
     fn default() -> Self {
-        let current = Scope { path: Path::Unknown, temporary: Temporary::Known(HashSet::new()) };
-        Self { current, path: Tracked::new(Path::Unknown), version: 0 }
+        let (path, temporary) = (Path::Unknown, Temporary::Known(HashSet::new()));
+        let current = Scope { path, temporary, closed: None };
+        Self { current, path: Tracked::new(Path::Unknown), version: 0, creations: 0 }
     }
 }
 
@@ -33,6 +36,12 @@ impl SessionScope {
         self.version
     }
 
+    /// Rises whenever there may be new temporary relations.
+    #[must_use]
+    pub fn creations(&self) -> u64 {
+        self.creations
+    }
+
     /// Whether the session should be asked, once it is idle. `homonyms` says that some names exist in
     /// several schemas.
     #[must_use]
@@ -44,7 +53,18 @@ impl SessionScope {
     pub fn set_path(&mut self, statement: u32, local: bool, schemas: Option<Vec<String>>) {
         // `"$user"` depends on the current role: the server will tell.
         let known = schemas.filter(|schemas| !schemas.iter().any(|schema| schema == "$user"));
-        self.change(|path| path.set(statement, local, Some(known.map_or(Path::Unknown, Path::Known))));
+        // So does which schemas may be used.
+        let known = known.zip(self.current.closed.as_ref()).map(|(mut schemas, closed)| {
+            schemas.retain(|schema| !closed.contains(schema));
+            Path::Known(schemas)
+        });
+        self.change(|path| path.set(statement, local, Some(known.unwrap_or(Path::Unknown))));
+    }
+
+    /// Another role: other schemas may be used, `"$user"` is another one.
+    pub fn change_role(&mut self, statement: u32) {
+        self.current.closed = None;
+        self.forget_path(statement);
     }
 
     pub fn forget_path(&mut self, statement: u32) {
@@ -53,9 +73,10 @@ impl SessionScope {
 
     /// Anything may have happened.
     pub fn forget(&mut self, statement: u32) {
-        self.forget_path(statement);
+        self.change_role(statement);
         self.current.temporary = Temporary::Unknown;
         self.version += 1;
+        self.creations += 1;
     }
 
     /// Some changes did not happen, nor does anybody know which transaction they belonged to.
@@ -69,13 +90,14 @@ impl SessionScope {
     pub fn ask_again(&mut self) {
         self.path.learn(Path::Unknown);
         self.current.path = Path::Unknown;
+        self.current.closed = None;
         self.version += 1;
     }
 
     /// The same scope in which nothing is known of the path.
     #[must_use]
     pub fn without_path(&self) -> Scope {
-        Scope { path: Path::Unknown, temporary: self.current.temporary.clone() }
+        Scope { path: Path::Unknown, ..self.current.clone() }
     }
 
     /// Temporary relations may be gone.
@@ -87,6 +109,7 @@ impl SessionScope {
     }
 
     pub fn create_temporary(&mut self, name: &str) {
+        self.creations += 1;
         if let Temporary::Known(names) = &mut self.current.temporary {
             names.insert(name.to_owned());
             self.version += 1;
@@ -98,6 +121,12 @@ impl SessionScope {
         self.path.learn(scope.path.clone());
         self.current = scope;
         self.version += 1;
+    }
+
+    /// Whether the current transaction has changed the path.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.path.is_changed()
     }
 
     /// Some of the transaction's changes of the path may have been undone.

@@ -167,7 +167,14 @@ impl Session {
         last: bool,
         outcome: &mut Outcome,
     ) -> Effect {
-        let supply = Supply { text, options: self.options(), only_row: None, text_fixed: None, bound: None };
+        let supply = Supply {
+            text,
+            options: self.options(),
+            only_row: None,
+            read_before: false,
+            text_fixed: None,
+            bound: None,
+        };
         match statement {
             Statement::Execute { name, arguments } => {
                 self.execute_prepared(name, arguments, text, range, outcome)

@@ -7,6 +7,8 @@ use super::name::{Ident, Name};
 use super::{copy, ddl, dml, setting, transaction, with};
 use std::ops::Range;
 
+mod targets;
+
 /// Facts of one statement. Ranges are byte positions in the whole text given to [`classify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {

@@ -57,6 +57,16 @@ CREATE TABLE defaults (
     made int GENERATED ALWAYS AS (1 + 1) STORED
 );
 
+-- How far a text tells its value
+CREATE TYPE mood AS ENUM ('x');
+CREATE DOMAIN named AS regclass;
+CREATE TYPE pair AS (a int);
+CREATE TABLE readings (
+    id uuid PRIMARY KEY, number numeric, real_number float8, flag bool, feeling mood, network inet, whole int4range,
+    at timestamptz, day date, money money, list int[], days daterange, span interval,
+    relation regclass, relations regclass[], of_domain named, pair pair, document xml
+);
+
 -- Indexes that are left alone
 CREATE TABLE deferred (id uuid PRIMARY KEY DEFERRABLE INITIALLY IMMEDIATE);
 CREATE TABLE partial (id uuid, live bool);
@@ -146,18 +156,47 @@ CREATE TABLE part_parent_trigger (id uuid PRIMARY KEY) PARTITION BY HASH (id);
 CREATE TABLE part_parent_trigger_0 PARTITION OF part_parent_trigger FOR VALUES WITH (MODULUS 1, REMAINDER 0);
 CREATE TRIGGER t AFTER INSERT ON part_parent_trigger FOR EACH ROW EXECUTE FUNCTION deletes();
 
--- Expressions that call user-defined volatile functions
-CREATE FUNCTION noisy() RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT 1 $$;
-CREATE FUNCTION noisy_check(int) RETURNS bool LANGUAGE sql VOLATILE AS $$ SELECT true $$;
+-- Expressions that call functions that free keys, or do not
+CREATE FUNCTION noisy() RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT 1 FROM purge() $$;
+CREATE FUNCTION noisy_check(int) RETURNS bool LANGUAGE sql VOLATILE AS $$ SELECT true FROM purge() $$;
 CREATE DOMAIN noisy_domain AS int CHECK (noisy_check(VALUE));
-CREATE FUNCTION noisy_equal(int, int) RETURNS bool LANGUAGE sql VOLATILE AS $$ SELECT true $$;
+CREATE FUNCTION noisy_equal(int, int) RETURNS bool LANGUAGE sql STABLE AS $$ SELECT noisy_check($1) $$;
 CREATE OPERATOR === (FUNCTION = noisy_equal, LEFTARG = int, RIGHTARG = int);
-CREATE FUNCTION noisy_add(int, int) RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT $1 + $2 $$;
+CREATE FUNCTION noisy_add(int, int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM purge(); RETURN $1; END $$;
+CREATE FUNCTION noisy_parsed() RETURNS int LANGUAGE sql STABLE RETURN noisy();
+CREATE FUNCTION quiet() RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT fixed()::int $$;
+CREATE FUNCTION quiet_insert() RETURNS int LANGUAGE sql VOLATILE AS $$ INSERT INTO audit VALUES ('x') RETURNING 1 $$;
+CREATE FUNCTION quiet_parsed(int) RETURNS int LANGUAGE sql IMMUTABLE RETURN $1 + 1;
+CREATE FUNCTION moves() RETURNS text LANGUAGE sql STABLE AS $$ SELECT set_config('search_path', 'two', false) $$;
+CREATE FUNCTION moves_too() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM moves(); RETURN NULL; END $$;
+CREATE FUNCTION deallocates() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$;
+CREATE FUNCTION noisy_equal_fixed(int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT noisy_equal($1, 1) $$;
+CREATE FUNCTION before_nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE TYPE row_type AS (a int);
+CREATE FUNCTION of_row(row_type) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT noisy()::text $$;
+CREATE CAST (row_type AS text) WITH FUNCTION of_row(row_type) AS ASSIGNMENT;
+CREATE TYPE noisy_row AS (n noisy_domain);
 CREATE AGGREGATE noisy_sum (int) (SFUNC = noisy_add, STYPE = int);
 CREATE TABLE noisy_default (id uuid PRIMARY KEY, n int DEFAULT noisy());
 CREATE TABLE noisy_checked (id uuid PRIMARY KEY, n int CHECK (noisy_check(n)));
 CREATE TABLE noisy_typed (id uuid PRIMARY KEY, n noisy_domain);
 CREATE TABLE noisy_operator (id uuid PRIMARY KEY, n int CHECK (n === 1));
+CREATE TABLE noisy_array (id uuid PRIMARY KEY, n noisy_domain[]);
+CREATE TABLE noisy_composite (id uuid PRIMARY KEY, n noisy_row);
+CREATE TABLE noisy_generated (id uuid PRIMARY KEY, n int, m bool GENERATED ALWAYS AS (noisy_equal_fixed(n)) STORED);
+CREATE TABLE noisy_index (id uuid PRIMARY KEY, n int);
+CREATE INDEX ON noisy_index (noisy_equal_fixed(n));
+CREATE TABLE noisy_policy (id uuid PRIMARY KEY, n int);
+CREATE POLICY p ON noisy_policy WITH CHECK (noisy_check(n));
+CREATE TABLE noisy_when (id uuid PRIMARY KEY, n int);
+CREATE TRIGGER t BEFORE INSERT ON noisy_when FOR EACH ROW WHEN (noisy_check(NEW.n)) EXECUTE FUNCTION before_nothing();
+CREATE TABLE noisy_parsed_default (id uuid PRIMARY KEY, n int DEFAULT noisy_parsed());
+CREATE TABLE noisy_part (id uuid PRIMARY KEY, n int) PARTITION BY HASH (id);
+CREATE TABLE noisy_part_0 PARTITION OF noisy_part (CHECK (noisy_check(n))) FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE quiet_default (id uuid PRIMARY KEY, n int DEFAULT quiet(), m int DEFAULT quiet_insert(), CHECK (quiet_parsed(n) > 0));
+CREATE TABLE moving_default (id uuid PRIMARY KEY, n text DEFAULT moves());
+CREATE TABLE moving_trigger (id uuid PRIMARY KEY);
+CREATE TRIGGER t AFTER INSERT ON moving_trigger FOR EACH ROW EXECUTE FUNCTION moves_too();
 CREATE TABLE known_default (id uuid PRIMARY KEY, n real DEFAULT set_limit(0.3));
 CREATE VIEW noisy_view AS SELECT noisy() AS n;
 CREATE VIEW noisy_view_again AS SELECT n FROM noisy_view;

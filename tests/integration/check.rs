@@ -63,6 +63,8 @@ fn every_key_is_listed_with_its_verdict() {
         ("public.membership", "membership_pkey", "b", "foreign key", true),
         ("public.before_skips", "before_skips_pkey", "id", "BEFORE ROW", true),
         ("public.ruled", "ruled_pkey", "id", "rule", true),
+        ("public.noisy_default", "noisy_default_pkey", "id", "a default, CHECK", true),
+        ("public.quiet_default", "quiet_default_pkey", "id", "", false),
         ("public.shown", "plain_pkey", "shown_id", "view", true),
         ("public.shown_instead", "plain_pkey", "id", "INSTEAD OF", true),
     ];
@@ -86,7 +88,7 @@ fn the_text_names_triggers_that_free_keys_and_counts() {
         "\npublic.plain\n  plain_pkey (id): protected\n",
         "\npublic.after_deleting\n  after_deleting_pkey (id): protected\n  keys are forgotten after each INSERT: trigger function public.deletes could free keys\n",
         "\npublic.after_audits\n  after_audits_pkey (id): protected\n\n",
-        "\npublic.noisy_checked\n  noisy_checked_pkey (id): protected\n  keys are forgotten after each INSERT: a rule, or a function in a default or a check, could free keys\n",
+        "\npublic.noisy_checked\n  noisy_checked_pkey (id): not protected: a default, CHECK, index or policy calls a function that could free a key between two rows\n",
         "  to protect it all the same:\n    [[table]]\n    name = \"public.deferred\"\n    protect = true\n",
     ];
     for part in expected {
@@ -143,6 +145,47 @@ fn the_configuration_is_heard_and_its_faults_are_told() {
         [[table]] public.of_numbers: rekey = \"id\" is no column of a unique key of this table\n";
     assert_eq!(told, expected);
     assert!(stdout(&output).contains("composite_pkey (lang): protected"));
+}
+
+#[test]
+fn what_the_settings_come_to_for_a_table_is_told() {
+    let database = Database::fresh(
+        "CREATE TABLE par (id uuid PRIMARY KEY, v text, received_at timestamptz, made timestamptz DEFAULT now(), nr bigserial);
+         CREATE TABLE ch (n int PRIMARY KEY, pid uuid REFERENCES par);
+         CREATE TABLE two (a uuid, b uuid, v text, PRIMARY KEY (a, b))",
+    );
+    let configuration = r#"
+        mode = "strict"
+        [[table]]
+        name = "public.par"
+        volatile_columns = ["v"]
+        [[table]]
+        name = "public.two"
+        returning = "sent"
+    "#;
+    let text = stdout(&check(&database, configuration, &[]));
+    let expected = [
+        "  mode strict: Only twins that differ",
+        "    rewrite instead: Every twin",
+        "    observe instead: No byte changes",
+        "  ambiguous fail: ",
+        "    keep instead: ",
+        "\npublic.par\n  par_pkey (id): protected\n  \
+         may differ between two deliveries of one row: v, received_at, made, nr\n  \
+         a foreign key references it: mode strict forwards its twins\n",
+        "\npublic.two\n  two_pkey (b): protected; rekey = \"a\" would change that column instead\n  \
+         settings: returning sent (default: stored)\n",
+    ];
+    for part in expected {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let keys = keys(&check(&database, configuration, &["--format", "json"]));
+    let par = key(&keys, "public.par");
+    assert_eq!(par["volatile_columns"], serde_json::json!(["v", "received_at", "made", "nr"]));
+    assert_eq!((&par["referenced"], &par["mode"]), (&true.into(), &"strict".into()));
+    let two = key(&keys, "public.two");
+    assert_eq!(two["rekey_could_be"], serde_json::json!(["a"]));
+    assert_eq!((&two["referenced"], &two["returning"]), (&false.into(), &"sent".into()));
 }
 
 #[test]

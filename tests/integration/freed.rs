@@ -3,31 +3,42 @@
 use crate::support::message::{self, Value};
 use crate::support::{Database, Proxy, Wire, wire};
 
-const K: &str = "11111111-1111-4111-8111-111111111111";
-const EV: &str = "CREATE TABLE ev (id uuid PRIMARY KEY, v text, src text);";
+/// The key of every case.
+pub const K: &str = "11111111-1111-4111-8111-111111111111";
+/// The table of most.
+pub const EV: &str = "CREATE TABLE ev (id uuid PRIMARY KEY, v text, src text);";
 const PURGE: &str =
     "CREATE FUNCTION purge() RETURNS int LANGUAGE plpgsql VOLATILE AS 'begin delete from ev; return 1; end';";
-const TWO: &str = "CREATE SCHEMA a; CREATE SCHEMA b; CREATE TABLE a.ev (id uuid PRIMARY KEY, v text); CREATE TABLE b.ev (id uuid PRIMARY KEY, v text);";
+/// Two of one name.
+pub const TWO: &str = "CREATE SCHEMA a; CREATE SCHEMA b; CREATE TABLE a.ev (id uuid PRIMARY KEY, v text); CREATE TABLE b.ev (id uuid PRIMARY KEY, v text);";
 
 /// What a client sends: SQL, of which `1> ` is for a second connection, or bytes that the server answers with one ReadyForQuery.
-enum Step {
+pub enum Step {
+    /// One Query.
     Sql(&'static str),
+    /// Messages as they are.
     Bytes(Vec<u8>),
 }
 
 use Step::{Bytes, Sql};
 
 /// The key inserted with this value.
-fn insert(v: &str) -> Step {
+pub fn insert(v: &str) -> Step {
     Bytes(message::query(format!("INSERT INTO ev (id, v) VALUES ('{K}', '{v}')")))
 }
 
-fn insert_into(table: &str, v: &str) -> Step {
+/// The same into another table.
+pub fn insert_into(table: &str, v: &str) -> Step {
     Bytes(message::query(format!("INSERT INTO {table} (id, v) VALUES ('{K}', '{v}')")))
 }
 
 /// Plays the steps and gives what became of them, and of the rows.
-fn play(steps: &[Step], database: &Database, connect: impl Fn() -> Wire, stored: &str) -> Vec<Vec<String>> {
+pub fn play(
+    steps: &[Step],
+    database: &Database,
+    connect: impl Fn() -> Wire,
+    stored: &str,
+) -> Vec<Vec<String>> {
     let mut connections = [connect(), connect()];
     let outcome = |step: &Step| {
         let (connection, bytes) = match step {
@@ -50,14 +61,16 @@ fn between(steps: Vec<Step>) -> Vec<Step> {
     [vec![Sql("BEGIN"), insert("a")], steps, vec![insert("b"), Sql("COMMIT")]].into_iter().flatten().collect()
 }
 
-fn expect_same(name: &str, tables: &str, steps: &[Step], stored: &str) {
+/// Plays the steps on a bare server and through untwin, and expects the same answers and rows.
+pub fn expect_same(name: &str, tables: &str, steps: &[Step], stored: &str) {
     let (direct, through) = (Database::fresh(tables), Database::fresh(tables));
     let proxy = Proxy::before(&through);
     let expected = play(steps, &direct, || direct.connect(), stored);
     assert_eq!(play(steps, &through, || proxy.connect(), stored), expected, "{name}");
 }
 
-const ROWS: &str = "SELECT id, v FROM ev ORDER BY v, id";
+/// What [`EV`] holds.
+pub const ROWS: &str = "SELECT id, v FROM ev ORDER BY v, id";
 
 #[test]
 fn keys_are_free_again_after_what_moves_or_deletes_their_rows() {

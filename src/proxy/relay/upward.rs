@@ -338,9 +338,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         }
         if self.link.state().session.wants_scope()
             && let Answer::Told(_, text) = self.ask(Ask::Scope).await?
-            && let Ok(scope) = catalog::resolve::parse_scope(&text)
+            && let Ok(told) = catalog::resolve::parse_scope(&text)
         {
-            self.link.guarded(|state| state.session.learn_scope(scope));
+            self.link.guarded(|state| state.session.learn_scope(told));
         }
         Ok(())
     }
