@@ -50,6 +50,8 @@ mod names;
 mod operations;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
+#[path = "integration/pooling.rs"]
+mod pooling;
 #[path = "integration/protection.rs"]
 mod protection;
 #[path = "integration/readme.rs"]
@@ -60,6 +62,8 @@ mod reference;
 mod references;
 #[path = "integration/reload.rs"]
 mod reload;
+#[path = "integration/replication.rs"]
+mod replication;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]
