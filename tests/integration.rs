@@ -48,12 +48,16 @@ mod lookalikes;
 mod names;
 #[path = "integration/operations/mod.rs"]
 mod operations;
+#[path = "integration/newer_postgres.rs"]
+mod newer_postgres;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/pooling.rs"]
 mod pooling;
 #[path = "integration/protection.rs"]
 mod protection;
+#[path = "integration/protocol.rs"]
+mod protocol;
 #[path = "integration/readme.rs"]
 mod readme;
 #[path = "integration/reference.rs"]
