@@ -53,7 +53,7 @@ impl Pooler {
         let mode = format!("{mode:?}").to_lowercase();
         let settings = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nlogfile = {}\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = {size}\n",
+             unix_socket_dir =\nlogfile = {}\nauth_type = trust\nauth_file = {}\nadmin_users = postgres\npool_mode = {mode}\ndefault_pool_size = {size}\n",
             server.port(),
             path("log").display(),
             path("users").display(),
@@ -275,4 +275,15 @@ fn a_cancel_request_passes() {
         assert_eq!(canceller.until_end(), [], "{arrangement:?}");
         assert_eq!(wire::outcomes(&sleeper.until_ready(1)), ["!57014"], "{arrangement:?}");
     }
+}
+
+#[test]
+fn the_console_of_the_pooler_is_relayed() {
+    let database = Database::fresh("");
+    let chain = Chain::of((Place::Behind, Mode::Transaction), &database, 2);
+    let mut console = Wire::connect(chain.entrance, "pgbouncer");
+    assert!(console.rows("SHOW VERSION")[0].starts_with("PgBouncer"));
+    console.run("RELOAD");
+    assert!(!console.rows("SHOW DATABASES").is_empty());
+    assert_eq!(chain.connect(&database).rows("SELECT 1"), ["1"]);
 }
