@@ -46,10 +46,10 @@ mod limits;
 mod lookalikes;
 #[path = "integration/names.rs"]
 mod names;
-#[path = "integration/operations/mod.rs"]
-mod operations;
 #[path = "integration/newer_postgres.rs"]
 mod newer_postgres;
+#[path = "integration/operations/mod.rs"]
+mod operations;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
 #[path = "integration/pooling.rs"]

@@ -25,7 +25,9 @@ fn virtual_generated_columns_take_no_value() {
     );
     let proxy = Proxy::before(&database);
     let mut wire = proxy.connect();
-    wire.run(&format!("BEGIN; INSERT INTO ev VALUES (DEFAULT, '{KEY}', 'a'), (DEFAULT, '{KEY}', 'b'); COMMIT"));
+    wire.run(&format!(
+        "BEGIN; INSERT INTO ev VALUES (DEFAULT, '{KEY}', 'a'), (DEFAULT, '{KEY}', 'b'); COMMIT"
+    ));
     wire.send(&message::query("COPY ev FROM STDIN"));
     wire.until(b'G');
     let rows = message::copy_data(format!("{OTHER}\tc\n{OTHER}\td\n").as_bytes());
@@ -48,7 +50,11 @@ fn temporal_keys_are_no_unique_keys() {
     let proxy = Proxy::before(&database);
     let mut wire = proxy.connect();
     let insert = |range: &str| format!("INSERT INTO t VALUES ('{KEY}', '{range}')");
-    wire.run(&format!("BEGIN; {}; {}; COMMIT", insert("[2020-01-01,2021-01-01)"), insert("[2021-01-01,2022-01-01)")));
+    wire.run(&format!(
+        "BEGIN; {}; {}; COMMIT",
+        insert("[2020-01-01,2021-01-01)"),
+        insert("[2021-01-01,2022-01-01)")
+    ));
     assert_eq!(database.stored("SELECT DISTINCT id FROM t"), [KEY]);
     let overlapping = wire.query(format!("BEGIN; {}; {}", insert("[2030-01-01,)"), insert("[2030-01-01,)")));
     assert_eq!(wire::outcomes(&overlapping), ["BEGIN", "INSERT 0 1", "!23P01"]);
@@ -95,7 +101,11 @@ fn returning_old_and_new_shows_what_was_stored_or_sent() {
             assert_eq!(rows.len(), 3);
             for (row, what) in rows.iter().skip(1).zip(["first", "twin"]) {
                 let columns: Vec<&str> = row.split('|').collect();
-                assert_eq!((columns[0], columns[1]), ("\\N", columns[2]), "{returning} {alias} {what}: {row}");
+                assert_eq!(
+                    (columns[0], columns[1]),
+                    ("\\N", columns[2]),
+                    "{returning} {alias} {what}: {row}"
+                );
             }
             assert_eq!(rows[2].ends_with(KEY), is_sent, "{returning} {alias}: {rows:?}");
             wire.run("DELETE FROM ev");

@@ -113,7 +113,8 @@ impl Chain {
     /// The tables whose rows were rekeyed, and what became of them.
     fn rekeyed(&self) -> Vec<String> {
         let records = self.proxy.settled_journal();
-        let told = |record: &serde_json::Value| format!("{} {}", record["table"], record["fate"]).replace('"', "");
+        let told =
+            |record: &serde_json::Value| format!("{} {}", record["table"], record["fate"]).replace('"', "");
         records.iter().filter(|record| record["action"] == "rekeyed").map(told).collect()
     }
 }
@@ -127,14 +128,18 @@ type Batch = (&'static str, fn(&mut Wire) -> Vec<String>);
 const BATCHES: [Batch; 6] = [
     ("a Query each", |wire| {
         let insert = format!("INSERT INTO ev(id) VALUES ('{KEY}')");
-        ["BEGIN", &insert, &insert, "COMMIT"].iter().flat_map(|sql| wire::outcomes(&wire.query(sql))).collect()
+        ["BEGIN", &insert, &insert, "COMMIT"]
+            .iter()
+            .flat_map(|sql| wire::outcomes(&wire.query(sql)))
+            .collect()
     }),
     ("one Query", |wire| {
         let insert = format!("INSERT INTO ev(id) VALUES ('{KEY}')");
         wire::outcomes(&wire.query(format!("BEGIN; {insert}; {insert}; COMMIT")))
     }),
     ("parameters", |wire| {
-        let insert = [message::extended("INSERT INTO ev(id) VALUES ($1)", &[text(KEY)]), message::sync()].concat();
+        let insert =
+            [message::extended("INSERT INTO ev(id) VALUES ($1)", &[text(KEY)]), message::sync()].concat();
         let pieces = [message::query("BEGIN"), insert.clone(), insert, message::query("COMMIT")];
         pieces.iter().flat_map(|bytes| wire::outcomes(&wire.converse(bytes, 1))).collect()
     }),
@@ -145,11 +150,17 @@ const BATCHES: [Batch; 6] = [
         wire::outcomes(&wire.converse(&pipeline, 1))
     }),
     ("a named statement", |wire| {
-        let insert = [message::bind("", "s", &[text(KEY)]), message::execute("", 0), message::sync()].concat();
+        let insert =
+            [message::bind("", "s", &[text(KEY)]), message::execute("", 0), message::sync()].concat();
         let named = message::parse("s", "INSERT INTO ev(id) VALUES ($1)", &[]);
         let closed = [message::close(b'S', "s"), message::sync()].concat();
-        let pieces =
-            [message::query("BEGIN"), [named, insert.clone()].concat(), insert, closed, message::query("COMMIT")];
+        let pieces = [
+            message::query("BEGIN"),
+            [named, insert.clone()].concat(),
+            insert,
+            closed,
+            message::query("COMMIT"),
+        ];
         pieces.iter().flat_map(|bytes| wire::outcomes(&wire.converse(bytes, 1))).collect()
     }),
     ("COPY", |wire| {
@@ -170,7 +181,8 @@ fn twins_are_saved_on_either_side_of_a_pool() {
             let outcomes = batch(&mut wire);
             let failed = outcomes.iter().any(|outcome| outcome.starts_with('!'));
             assert!(!failed, "{arrangement:?}, {name}: {outcomes:?}");
-            let kept = format!("SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE id = '{KEY}') FROM ev");
+            let kept =
+                format!("SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE id = '{KEY}') FROM ev");
             assert_eq!(database.stored(&kept), ["2|2|1"], "{arrangement:?}, {name}");
             database.run("TRUNCATE ev");
         }
@@ -186,6 +198,7 @@ fn replies_are_those_of_the_pool_alone() {
         let pooler = Pooler::before(direct.address, mode, 1);
         let chain = Chain::of((place, mode), &through, 1);
         for (name, talk) in corpus() {
+            println!("{place:?}, {mode:?}, {name}");
             direct.run(ROWS);
             through.run(ROWS);
             let expected = replies(login(pooler.address, &direct), &talk, usize::MAX);
@@ -220,7 +233,8 @@ fn many_clients_share_few_connections() {
             }
         });
         let all = CLIENTS * ROUNDS;
-        let kept = "SELECT count(*), count(*) FILTER (WHERE id::text LIKE '%-4000-8000-000000000000') FROM ev";
+        let kept =
+            "SELECT count(*), count(*) FILTER (WHERE id::text LIKE '%-4000-8000-000000000000') FROM ev";
         assert_eq!(database.stored(kept), [format!("{}|{all}", 2 * all)], "{arrangement:?}");
         assert_eq!(chain.rekeyed(), vec!["public.ev committed"; all], "{arrangement:?}");
     }
@@ -241,7 +255,10 @@ fn names_resolve_by_the_default_path_and_by_set_local() {
         wire.run("COMMIT");
         let expected = ["public.ev committed", "other.ev committed"];
         assert_eq!(chain.rekeyed(), expected, "{arrangement:?}");
-        assert_eq!(database.stored("SELECT count(*) FROM public.ev UNION ALL SELECT count(*) FROM other.ev"), ["2", "2"]);
+        assert_eq!(
+            database.stored("SELECT count(*) FROM public.ev UNION ALL SELECT count(*) FROM other.ev"),
+            ["2", "2"]
+        );
     }
 }
 

@@ -67,7 +67,8 @@ fn another_major_version_is_refused_in_the_same_way() {
     let proxy = Proxy::before(&database);
     for version in [2 << 16, 4 << 16] {
         let packet = startup(version, &database.name, &[]);
-        let code = |address| answers(address, &packet).iter().map(|reply| reply.field(b'C')).collect::<Vec<_>>();
+        let code =
+            |address| answers(address, &packet).iter().map(|reply| reply.field(b'C')).collect::<Vec<_>>();
         assert_eq!(code(proxy.address), [Some("0A000".to_owned())], "{version:#x}");
         // What was spoken before 3.0 has errors of another form.
         assert!(version < 3 << 16 || code(database.address) == code(proxy.address), "{version:#x}");

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::scenario::EV;
-use crate::support::program::{find, run, succeed};
 use crate::support::cluster::Cluster;
+use crate::support::program::{find, run, succeed};
 use crate::support::{Database, Proxy, Wire, eventually, message, wire};
 
 /// A connection string of a database behind the proxy.
@@ -97,13 +97,42 @@ const DUMPED: &str = "
 /// A dump as text, without the lines that later minor versions make unlike each time.
 fn dump(program: &str, port: u16, arguments: &[&str]) -> String {
     let text = program_through(program, port, arguments, "");
-    text.lines().filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn program_through(program: &str, port: u16, arguments: &[&str], input: &str) -> String {
     let port = port.to_string();
     let target = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres"];
     succeed(&find(program), &[&target[..], arguments].concat(), input)
+}
+
+#[test]
+fn a_script_of_schema_changes_does_not_read_the_catalog_for_each() {
+    const CHANGES: usize = 60;
+    let database = Database::fresh(EV);
+    let proxy = Proxy::before(&database);
+    let key = "11111111-1111-4111-8111-111111111111";
+    let table =
+        |n: usize| format!("CREATE TABLE t{n} (id uuid PRIMARY KEY);\nALTER TABLE t{n} ADD v text;\n");
+    let script: String = (0..CHANGES / 2).map(table).collect();
+    let twins = format!("INSERT INTO t0 VALUES ('{key}', 'a'), ('{key}', 'b');\n");
+    program_through(
+        "psql",
+        proxy.address.port(),
+        &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &database.name],
+        &(script + &twins),
+    );
+    // What was made a moment ago is protected.
+    assert_eq!(proxy.settled_journal()[0]["table"], "public.t0");
+    // Each question is a transaction; a session tells how many it had when it ends.
+    let transactions =
+        format!("SELECT xact_commit FROM pg_stat_database WHERE datname = '{}'", database.name);
+    let count = || Wire::connect(database.address, "postgres").rows(&transactions)[0].parse().unwrap_or(0);
+    assert!(eventually(|| count() > CHANGES), "{}", count());
+    assert!(count() < CHANGES + CHANGES / 2, "{}", count());
 }
 
 #[test]
@@ -124,9 +153,19 @@ fn a_dump_is_the_same_and_is_restored() {
     for (form, parallel) in [("c", &[][..]), ("d", &["-j", "3"])] {
         let file = path(form);
         let form = format!("-F{form}");
-        program_through("pg_dump", through, &[&[&*form, "-f", &file], parallel, &[&database.name]].concat(), "");
+        program_through(
+            "pg_dump",
+            through,
+            &[&[&*form, "-f", &file], parallel, &[&database.name]].concat(),
+            "",
+        );
         let restored = Database::fresh("");
-        program_through("pg_restore", through, &[parallel, &["-e", "-d", &restored.name, &file]].concat(), "");
+        program_through(
+            "pg_restore",
+            through,
+            &[parallel, &["-e", "-d", &restored.name, &file]].concat(),
+            "",
+        );
         assert_eq!(dump("pg_dump", direct, &[&restored.name]), original, "{form}");
     }
     assert_eq!(proxy.journal(), Vec::<serde_json::Value>::new());

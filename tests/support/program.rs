@@ -18,8 +18,11 @@ pub fn find(name: &str) -> PathBuf {
     // Daemons are there, and not every user's PATH says so.
     places.push("/usr/sbin".into());
     let found = places.iter().map(|place| place.join(name)).find(|path| path.is_file());
-    found
-        .unwrap_or_else(|| panic!("{name} is neither in TEST_POSTGRES_BIN nor PATH nor /usr/lib/postgresql; tests/run installs it"))
+    found.unwrap_or_else(|| {
+        panic!(
+            "{name} is neither in TEST_POSTGRES_BIN nor PATH nor /usr/lib/postgresql; tests/run installs it"
+        )
+    })
 }
 
 fn debian_directories() -> Vec<PathBuf> {
