@@ -40,11 +40,14 @@ fn is_newer() -> bool {
     cluster::shared().version() >= 180_000
 }
 
+/// A version, startup parameters, and whether the server answers that it knows less than was asked for.
+type Case<'a> = (u32, &'a [(&'a str, &'a str)], bool);
+
 #[test]
 fn every_version_and_extension_is_answered_as_by_the_server() {
     let database = Database::fresh("");
     let proxy = Proxy::before(&database);
-    let cases: [(u32, &[(&str, &str)], bool); 6] = [
+    let cases: [Case<'_>; 6] = [
         (3 << 16, &[], false),
         (LONG_KEYS, &[], !is_newer()),
         (GREASE, &[], true),
