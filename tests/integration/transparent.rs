@@ -133,6 +133,28 @@ fn repeats(sql: &str) -> bool {
 }
 
 #[test]
+fn a_temporary_schema_is_made_by_the_client_alone() {
+    // Asking a session where its path leads may make what the path lists.
+    let (direct, through) =
+        two_alike("CREATE SCHEMA other; CREATE TABLE ev (id uuid); CREATE TABLE other.ev (id uuid)");
+    let proxy = Proxy::before(&through);
+    let talk: Talk = [
+        "SET search_path TO PG_Temp",
+        "COMMENT ON TABLE public.ev IS 'after a change the path is asked for again'",
+        "BEGIN",
+        "SELECT current_schema() IS NOT NULL",
+        "PREPARE TRANSACTION 'a transaction that has made it'",
+        "ROLLBACK",
+    ]
+    .map(q)
+    .into();
+    let expected = replies(login(direct.address, &direct), &talk, usize::MAX);
+    assert!(expected.iter().any(|reply| reply.field(b'C').as_deref() == Some("0A000")), "{expected:?}");
+    let actual = replies(login(proxy.address, &through), &talk, usize::MAX);
+    assert_same("PREPARE TRANSACTION", &expected, &actual);
+}
+
+#[test]
 fn random_conversations_are_relayed_unchanged() {
     let (direct, through) = two_alike(&format!("{TABLES}; {ROWS}"));
     let proxy = Proxy::before(&through);
