@@ -157,6 +157,14 @@ pub fn overwrite(spelling: &mut [u8], value: u128) {
     }
 }
 
+/// The spelling in which Postgres prints a UUID: lower case, 8-4-4-4-12.
+#[must_use]
+pub fn canonical(value: u128) -> [u8; 36] {
+    let mut spelling = *b"00000000-0000-0000-0000-000000000000";
+    overwrite(&mut spelling, value);
+    spelling
+}
+
 /// Writes `value` over a key as it travels: 16 bytes in binary format, else a spelling. No spelling has 16
 /// bytes.
 pub fn write_over(bytes: &mut [u8], value: u128) {

@@ -36,6 +36,8 @@ mod generator;
 mod harmless;
 #[path = "integration/hostile.rs"]
 mod hostile;
+#[path = "integration/identity.rs"]
+mod identity;
 #[path = "integration/journal.rs"]
 mod journal;
 #[path = "integration/kin.rs"]
@@ -44,6 +46,8 @@ mod kin;
 mod limits;
 #[path = "integration/lookalikes.rs"]
 mod lookalikes;
+#[path = "integration/modes.rs"]
+mod modes;
 #[path = "integration/names.rs"]
 mod names;
 #[path = "integration/newer_postgres.rs"]
@@ -68,6 +72,8 @@ mod references;
 mod reload;
 #[path = "integration/replication.rs"]
 mod replication;
+#[path = "integration/returning.rs"]
+mod returning;
 #[path = "integration/rust_driver.rs"]
 mod rust_driver;
 #[path = "integration/saved.rs"]
@@ -80,6 +86,8 @@ mod settings;
 mod shared_keys;
 #[path = "integration/sqlx_driver.rs"]
 mod sqlx_driver;
+#[path = "integration/three_modes.rs"]
+mod three_modes;
 #[path = "integration/tls_clients.rs"]
 mod tls_clients;
 #[path = "integration/tls_servers.rs"]

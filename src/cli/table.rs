@@ -131,8 +131,14 @@ fn remarks(record: &Record) -> String {
     if record.identical {
         remarks.push("identical".into());
     }
+    if record.suspected_redelivery {
+        remarks.push("suspected redelivery".into());
+    }
     if !record.echoed_in.is_empty() {
         remarks.push(format!("echoed in {}", record.echoed_in.join(" ")).into());
+    }
+    if let Some(hint) = &record.hint {
+        remarks.push(format!("hint: {hint}").into());
     }
     printable(&remarks.join(", "))
 }
@@ -173,6 +179,8 @@ mod tests {
             first: Some(Place { statement: 1, row: 1 }),
             carrier: Carrier::Literal,
             identical: true,
+            suspected_redelivery: false,
+            hint: None,
             echoed_in: vec!["payload".into()],
             origin: Arc::new(Origin::new("d", "127.0.0.1:5", "u", "etl", "s")),
         }
@@ -193,6 +201,8 @@ mod tests {
             new: None,
             first: None,
             identical: false,
+            suspected_redelivery: true,
+            hint: Some("do this".into()),
             echoed_in: Vec::new(),
             action: Action::Forwarded,
             reason: Some("guarded".into()),
@@ -210,7 +220,7 @@ mod tests {
         let expected = "\
 time                      fate         action     table      column  old → new                                                                    statement/row  client       application  remarks
 2026-01-02T03:04:05.123Z  rolled back  rekeyed    public.ev  id      00000000-0000-0000-0000-000000000001 → 00000000-0000-0000-0000-000000000002  2/3            127.0.0.1:5  etl          first 1/1, identical, echoed in payload
-2026-01-02T03:04:05.123Z  committed    forwarded  public.ev  id      00000000-0000-0000-0000-000000000001                                         2/3            127.0.0.1:5  etl          guarded
+2026-01-02T03:04:05.123Z  committed    forwarded  public.ev  id      00000000-0000-0000-0000-000000000001                                         2/3            127.0.0.1:5  etl          guarded, suspected redelivery, hint: do this
 2026-01-02T03:04:05.123Z  limit reached (session s7)
 ";
         assert_eq!(text, expected);

@@ -49,6 +49,10 @@ struct RecordLine<'a> {
     first: Option<Place>,
     carrier: Carrier,
     identical: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    suspected_redelivery: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     echoed_in: Vec<&'a str>,
     client: &'a str,
@@ -90,6 +94,8 @@ pub(super) fn write_record(record: &Record, out: &mut Vec<u8>) {
         first: record.first,
         carrier: record.carrier,
         identical: record.identical,
+        suspected_redelivery: record.suspected_redelivery,
+        hint: record.hint.as_deref(),
         echoed_in: record.echoed_in.iter().map(|column| &**column).collect(),
         client: &origin.client,
         user: &origin.user,
@@ -107,6 +113,11 @@ pub(super) fn write_fate(at: Timestamp, id: Id, fate: Fate, out: &mut Vec<u8>) {
 /// Appends the note's line to `out`, with its newline.
 pub(super) fn write_note(note: &Note, out: &mut Vec<u8>) {
     write(&NoteLine { at: spell(note.at), note: &note.note, session: &note.session }, out);
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_false(mark: &bool) -> bool {
+    !mark
 }
 
 /// RFC 3339, UTC, with microseconds.
@@ -150,6 +161,10 @@ struct AnyLine<'a> {
     carrier: Option<Carrier>,
     #[serde(default)]
     identical: bool,
+    #[serde(default)]
+    suspected_redelivery: bool,
+    #[serde(borrow)]
+    hint: Option<Cow<'a, str>>,
     #[serde(default)]
     echoed_in: Vec<String>,
     #[serde(borrow)]
@@ -205,6 +220,8 @@ impl AnyLine<'_> {
             first: self.first,
             carrier: self.carrier?,
             identical: self.identical,
+            suspected_redelivery: self.suspected_redelivery,
+            hint: self.hint.map(|hint| Cow::Owned(hint.into_owned())),
             echoed_in: self.echoed_in.into_iter().map(Arc::from).collect(),
             origin: Arc::new(origin),
         })))
@@ -232,6 +249,8 @@ pub(crate) mod tests {
             first: Some(Place { statement: 1, row: 1 }),
             carrier: Carrier::CopyCsv,
             identical: false,
+            suspected_redelivery: false,
+            hint: None,
             echoed_in: Vec::new(),
             origin: Arc::new(Origin::new("shop", "127.0.0.1:4711", "ann", "etl", "s1")),
         }
@@ -259,7 +278,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_absent_is_left_out() {
         let line = spelled(&Record { new: None, first: None, ..record(1) });
-        for member in ["reason", "new", "first", "echoed_in"] {
+        for member in ["reason", "new", "first", "suspected_redelivery", "hint", "echoed_in"] {
             assert!(!line.contains(&format!("\"{member}\"")), "{member} in {line}");
         }
     }
@@ -272,6 +291,8 @@ pub(crate) mod tests {
             reason: Some("guarded".into()),
             echoed_in: vec!["payload".into(), "a\nb".into()],
             identical: true,
+            suspected_redelivery: true,
+            hint: Some("do \"this\"".into()),
             ..record(2)
         };
         for record in [record(1), all, Record { new: None, first: None, ..record(3) }] {
@@ -298,7 +319,7 @@ pub(crate) mod tests {
         for fate in [Pending, Committed, RolledBack, Unknown] {
             assert_eq!(serde_json::to_value(fate).unwrap(), fate.name());
         }
-        for action in [Rekeyed, Observed, Forwarded, Failed] {
+        for action in [Rekeyed, Observed, Forwarded, Followed, Failed] {
             assert_eq!(serde_json::to_value(action).unwrap(), action.name());
         }
         for carrier in [Literal, Parameter, Array, CopyText, CopyCsv, CopyBinary, Json] {

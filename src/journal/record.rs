@@ -203,6 +203,10 @@ pub struct Record {
     pub carrier: Carrier,
     /// The twin equals an earlier live row in every column.
     pub identical: bool,
+    /// The twin equals the first row in every column but volatile ones: most likely the same message again.
+    pub suspected_redelivery: bool,
+    /// What the operator could do about the record, if there is something.
+    pub hint: Option<Cow<'static, str>>,
     /// Other columns of the same row that contain the old key.
     pub echoed_in: Vec<Arc<str>>,
     /// Who sent it.

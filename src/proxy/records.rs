@@ -16,11 +16,13 @@ pub(super) struct Records {
     origin: Arc<Origin>,
     open: VecDeque<(u64, Id)>,
     entropy: System,
+    /// The log has told of the hint in a record.
+    hinted: bool,
 }
 
 impl Records {
     pub fn new(origin: Origin) -> Self {
-        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default() }
+        Self { origin: Arc::new(origin), open: VecDeque::new(), entropy: System::default(), hinted: false }
     }
 
     /// Writes facts to the journal. Only then may what they speak of be forwarded.
@@ -34,8 +36,21 @@ impl Records {
         self.open.extend(facts.iter().zip(&records).map(|(fact, record)| (fact.ordinal, record.id)));
         for (fact, record) in facts.iter().zip(&records) {
             count(fact, record, shared);
+            self.tell_hint(record);
         }
         Ok(())
+    }
+
+    /// Tells of a setting that the client seems to need, once a session.
+    fn tell_hint(&mut self, record: &Record) {
+        let Some(hint) = record.hint.as_deref().filter(|_| !self.hinted) else { return };
+        self.hinted = true;
+        tracing::warn!(
+            hint,
+            table = %record.table,
+            application = self.origin.application,
+            "the client seems to find the rows that RETURNING gives back by the keys it sent, as SQLAlchemy does: it needs another setting"
+        );
     }
 
     fn record(&mut self, fact: &Fact, at: Timestamp) -> Option<Record> {
@@ -71,6 +86,8 @@ impl Records {
             first: Some(Place { statement: fact.twin.first.0.into(), row: fact.twin.first.1.into() }),
             carrier: fact.carrier,
             identical: fact.twin.identical,
+            suspected_redelivery: fact.twin.suspected_redelivery,
+            hint: fact.hint.map(Into::into),
             echoed_in: fact
                 .echoed_in
                 .iter()
@@ -138,6 +155,11 @@ fn count(fact: &Fact, record: &Record, shared: &Shared) {
         tracing::warn!(
             table = fact.table.display,
             "a row equals an earlier one of its transaction in every column: most likely it was delivered twice"
+        );
+    } else if fact.twin.suspected_redelivery {
+        tracing::warn!(
+            table = fact.table.display,
+            "a row equals an earlier one of its transaction in every column that is not volatile: it may have been delivered twice"
         );
     }
     tracing::info!(

@@ -14,19 +14,49 @@ pub struct UnknownName {
     names: &'static [&'static str],
 }
 
+/// What a setting means as it is, and what it would mean otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// The setting's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// What that means.
+    pub now: &'static str,
+    /// Its other values, each with what it means.
+    pub otherwise: Vec<(&'static str, &'static str)>,
+}
+
 /// A setting with a few named values; the names are the same in the file, in flags and in records.
 macro_rules! choice {
-    ($(#[$about:meta])* $choice:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+    ($(#[$about:meta])* $choice:ident { $(#[doc = $doc:literal] $variant:ident = $name:literal,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
-        pub enum $choice { $($(#[$doc])* $variant,)+ }
+        pub enum $choice { $(#[doc = $doc] $variant,)+ }
 
         impl $choice {
             /// The name in settings.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What the value means, and what the others would.
+            #[must_use]
+            pub fn explained(self, setting: &'static str) -> Meaning {
+                let all = [$((Self::$variant, $name, $doc.trim_ascii())),+];
+                let is_now = |(value, ..): &&(Self, &str, &str)| *value == self;
+                Meaning {
+                    name: setting,
+                    value: self.name(),
+                    now: all.iter().find(is_now).map_or("", |(.., meaning)| meaning),
+                    otherwise: all
+                        .iter()
+                        .filter(|one| !is_now(one))
+                        .map(|&(_, name, meaning)| (name, meaning))
+                        .collect(),
+                }
             }
         }
 
@@ -52,9 +82,9 @@ macro_rules! choice {
 choice! {
     /// How much untwin dares, the boldest first: a greater mode is a more careful one.
     Mode {
-        /// Every twin is rekeyed.
+        /// Every twin is given a fresh key.
         Rewrite = "rewrite",
-        /// Only twins that differ in content, on tables that no foreign key references.
+        /// Only twins that differ in content are, on tables that no foreign key references; others are forwarded.
         Strict = "strict",
         /// No byte changes; the journal has what `rewrite` would have done.
         Observe = "observe",
@@ -64,9 +94,9 @@ choice! {
 choice! {
     /// What becomes of a twin that equals an earlier live row in every column.
     IdenticalRows {
-        /// It is rekeyed and marked `identical`.
+        /// A row that equals an earlier one in every column is rekeyed and marked `identical`.
         Rekey = "rekey",
-        /// It is forwarded.
+        /// A row that equals an earlier one in every column is forwarded: Postgres refuses it.
         Forward = "forward",
     }
 }
@@ -74,9 +104,9 @@ choice! {
 choice! {
     /// What becomes of a twin whose key is name-based (v3, v5), equal on purpose.
     NameBased {
-        /// It is forwarded and recorded.
+        /// A twin with a name-based key (v3, v5) is forwarded and recorded.
         Forward = "forward",
-        /// It is rekeyed.
+        /// A twin with a name-based key (v3, v5) is rekeyed.
         Rekey = "rekey",
     }
 }
@@ -84,9 +114,9 @@ choice! {
 choice! {
     /// What becomes of a reference to a shared key when the order does not show whose it is.
     Ambiguous {
-        /// The server raises 23505; nothing is stored.
+        /// A reference that may mean either row is refused with 23505; nothing is stored.
         Fail = "fail",
-        /// The reference is left as it was sent: it names the first row.
+        /// A reference that may mean either row is left as it was sent: it names the first.
         Keep = "keep",
     }
 }
@@ -94,9 +124,9 @@ choice! {
 choice! {
     /// Which key RETURNING shows for a rekeyed row.
     Returning {
-        /// The fresh key, as stored.
+        /// RETURNING shows the fresh key, as it is stored.
         Stored = "stored",
-        /// The key the client sent.
+        /// RETURNING shows the key that was sent, unless another row of the statement shows it already.
         Sent = "sent",
     }
 }

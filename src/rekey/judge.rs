@@ -12,8 +12,6 @@ use crate::key;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-pub use super::row_hash::row_hash;
-
 /// The constraint that a decision is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -41,6 +39,8 @@ pub struct Twin {
     pub first: Row,
     /// Equal in every column.
     pub identical: bool,
+    /// Not identical, but equal in every column that is the same in each delivery of one fact.
+    pub suspected_redelivery: bool,
     /// Further values of the row that refer to the row itself, and follow its key.
     pub follows: SmallVec<[usize; 1]>,
 }
@@ -79,6 +79,9 @@ pub struct Circumstances<'a> {
     /// All that the statement says: its text, and its parameters.
     pub sources: [&'a [u8]; 2],
 }
+
+/// A key may be that of every row of a long batch: a row is compared with so many before it, and with the first.
+const MOST_COMPARED: usize = 64;
 
 /// Reused memory.
 #[derive(Debug, Default)]
@@ -202,6 +205,8 @@ impl Judge<'_> {
 
     fn twin(&mut self, clash: Clash<'_>) -> Twin {
         let Clash { key, slots, old, row, hash, first, .. } = clash;
+        let likest = self.likest(clash);
+        let identical = likest.is_identical(hash);
         let mut twin = Twin {
             rule: Rule::Key(key.key),
             input: key.rekey,
@@ -210,10 +215,11 @@ impl Judge<'_> {
             action: Action::Observed,
             row,
             first: (first.statement, first.row),
-            identical: first.row_hash.all == hash.all,
+            identical,
+            suspected_redelivery: !identical && likest.is_redelivery(hash),
             follows: self.self_references(key, slots, old),
         };
-        if let Some(reason) = self.reason_to_forward(clash) {
+        if let Some(reason) = self.reason_to_forward(clash, likest) {
             twin.action = Action::Forwarded(reason);
             return twin;
         }
@@ -238,6 +244,28 @@ impl Judge<'_> {
             && self.references.came_early(self.own_references, clash.key.index, clash.tuple)
     }
 
+    /// The earlier row with the key that is most like this one, and that may have been given a fresh key.
+    fn likest(&mut self, clash: Clash<'_>) -> RowHash {
+        let Clash { key, slots, tuple, hash, first, .. } = clash;
+        let mut likest = first.row_hash;
+        if likest.is_identical(hash) {
+            return likest;
+        }
+        let fresh = self.references.fresh(self.own_references, key.index, tuple).take(MOST_COMPARED);
+        for new in fresh.collect::<SmallVec<[u128; 4]>>() {
+            let tuple = self.replaced_tuple(key, slots, new);
+            let Some(earlier) = tuple.and_then(|tuple| self.find(key.index, tuple)) else { continue };
+            let earlier = earlier.row_hash;
+            if earlier.is_identical(hash) {
+                return earlier;
+            }
+            if earlier.is_redelivery(hash) {
+                likest = earlier;
+            }
+        }
+        likest
+    }
+
     /// Values of the row that name its own key by a foreign key of the table to itself.
     fn self_references(&self, key: &KeyPlan, slots: &[Slot], old: u128) -> SmallVec<[usize; 1]> {
         let (plan, table) = (self.at.plan, &self.at.plan.table);
@@ -251,7 +279,8 @@ impl Judge<'_> {
             .collect()
     }
 
-    fn reason_to_forward(&self, clash: Clash<'_>) -> Option<&'static str> {
+    /// `likest` is the earlier row that is most like this one.
+    fn reason_to_forward(&self, clash: Clash<'_>, likest: RowHash) -> Option<&'static str> {
         let Clash { key, slots, old, hash, first, .. } = clash;
         let at = &self.at;
         if first.statement < at.statement && at.guard.is_some_and(|mark| first.statement <= mark) {
@@ -260,11 +289,11 @@ impl Judge<'_> {
         if fresh::is_name_based(old) && at.policy.name_based == NameBased::Forward {
             return Some("name-based");
         }
-        if first.row_hash.all == hash.all && at.policy.identical_rows == IdenticalRows::Forward {
+        if likest.is_identical(hash) && at.policy.identical_rows == IdenticalRows::Forward {
             return Some("identical row");
         }
         if at.mode == Mode::Strict {
-            if first.row_hash.steady == hash.steady {
+            if !likest.is_another_fact(hash) {
                 return Some("strict: same content");
             }
             if at.plan.table.referenced {

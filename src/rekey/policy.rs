@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use super::choice::{Ambiguous, IdenticalRows, Mode, NameBased, Returning};
+pub use super::choice::{Ambiguous, IdenticalRows, Meaning, Mode, NameBased, Returning};
 use super::table_name::TableName;
 
 /// Whether a table's UUID keys are protected.
@@ -154,6 +154,18 @@ impl Policy {
             returning: Some(self.returning),
         };
         overrides.settings()
+    }
+
+    /// What each of these settings means, and what its other values would change.
+    #[must_use]
+    pub fn meanings(&self) -> [Meaning; 5] {
+        [
+            self.mode.explained("mode"),
+            self.identical_rows.explained("identical_rows"),
+            self.name_based.explained("name_based"),
+            self.ambiguous.explained("ambiguous"),
+            self.returning.explained("returning"),
+        ]
     }
 
     fn with(mut self, overrides: Overrides) -> Self {

@@ -122,6 +122,7 @@ impl Judge<'_> {
             row,
             first: (0, 0),
             identical: false,
+            suspected_redelivery: false,
             follows: SmallVec::new(),
         };
         let writable = slots.get(reference.rekey).is_some_and(|slot| !matches!(slot.place, Place::Fixed(_)));

@@ -180,6 +180,19 @@ impl References {
         })
     }
 
+    /// The fresh keys of the rows that were sent with this tuple, the latest first. `own` is what the statement
+    /// under way has added.
+    pub fn fresh<'a>(
+        &'a self,
+        own: &'a Self,
+        index: IndexId,
+        tuple: u128,
+    ) -> impl Iterator<Item = u128> + 'a {
+        let shared = own.shared.get(&(index, tuple)).or_else(|| self.shared.get(&(index, tuple)));
+        let holders = shared.into_iter().flat_map(|shared| shared.holders.iter().skip(1).rev());
+        holders.map(|holder| holder.value)
+    }
+
     /// A row was given a fresh key; noted in `self`, which belongs to the statement, on top of `base`.
     pub fn rekeyed(&mut self, base: &Self, event: Rekeyed<'_>) {
         let at = (event.index, event.tuple);

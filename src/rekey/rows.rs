@@ -1,6 +1,7 @@
 //! The rows of an INSERT, whatever carries them: each value with the place where it stands. Decides nothing.
 
 use super::plan::Plan;
+use super::raw;
 use super::value::Value;
 use crate::carrier::{Field, array, json};
 use crate::catalog::model::ColumnKind;
@@ -25,7 +26,7 @@ impl Slot<'_> {
     /// Whether nothing at all is known of the value.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.value == Value::Unknown(b"") && self.is_expression()
+        self.value == UNKNOWN.value && self.is_expression()
     }
 }
 
@@ -191,11 +192,18 @@ impl<'a> RowReader<'_, 'a> {
     }
 
     fn cell(&self, cell: &Cell, cast: Cast, input: usize) -> Slot<'a> {
-        let Some(bytes) = self.supply.text.get(cell.range.clone()) else { return UNKNOWN };
+        let text = self.supply.text;
+        let Some(bytes) = text.get(cell.range.clone()) else { return UNKNOWN };
         let fixed = |value| Slot { value, place: Place::Fixed("not a plain literal") };
         match cell.kind {
             CellKind::String => {
-                Slot { value: self.literal(bytes, cast, input), place: self.in_text(cell.range.clone()) }
+                let value = match self.literal(bytes, cast, input) {
+                    Value::Unknown(bytes) => {
+                        Value::Unknown(raw::with_casts(text, &cell.range).unwrap_or(bytes))
+                    }
+                    known => known,
+                };
+                Slot { value, place: self.in_text(cell.range.clone()) }
             }
             CellKind::Param(number) => self.parameter(number, cast, input),
             CellKind::Null => fixed(Value::Null),
@@ -206,8 +214,11 @@ impl<'a> RowReader<'_, 'a> {
             {
                 fixed(Value::Text(bytes))
             }
-            CellKind::Number | CellKind::Bool | CellKind::Escaped => fixed(Value::Unknown(bytes)),
-            CellKind::Other => Slot { value: Value::Unknown(bytes), place: Place::Fixed(EXPRESSION) },
+            CellKind::Escaped => fixed(Value::Unknown(raw::with_prefix(text, &cell.range).unwrap_or(bytes))),
+            CellKind::Number | CellKind::Bool => fixed(Value::Unknown(bytes)),
+            CellKind::Other => {
+                Slot { value: raw::expression(bytes, self.supply.bound), place: Place::Fixed(EXPRESSION) }
+            }
         }
     }
 
@@ -357,9 +368,10 @@ impl<'a> RowReader<'_, 'a> {
             self.slots.clear();
             for input in 0..self.plan.inputs.len() {
                 let slot = match outputs.get(input) {
-                    Some(Output::Column { index, cast }) => fields
-                        .get(*index)
-                        .map(|&field| self.field(field, bytes, start, parameter, 0, *cast, input)),
+                    Some(Output::Column { index, cast }) => fields.get(*index).map(|&field| {
+                        let slot = self.field(field, bytes, start, parameter, 0, *cast, input);
+                        self.as_json(slot, field, bytes, input)
+                    }),
                     Some(Output::Constant(cell)) => Some(self.constant(cell, input)),
                     Some(Output::Other) | None => None,
                 };
@@ -368,6 +380,19 @@ impl<'a> RowReader<'_, 'a> {
             self.hand_out();
         });
         read.map(drop).ok_or(Unreadable("json document"))
+    }
+
+    /// A member as a value of its column: where that is JSON itself, a string is one with its quotes, and 1 is not "1".
+    fn as_json(&self, slot: Slot<'a>, field: Field, document: &'a [u8], input: usize) -> Slot<'a> {
+        let column = self.plan.inputs.get(input).and_then(|&column| self.plan.table.columns.get(column));
+        let is_json = column.is_some_and(|column| matches!(&*column.type_name, "json" | "jsonb"));
+        let quoted = field.range().and_then(|range| document.get(range.start.checked_sub(1)?..range.end));
+        match quoted {
+            Some(quoted) if is_json && quoted.starts_with(b"\"") => {
+                Slot { value: Value::Unknown(quoted), ..slot }
+            }
+            _ => slot,
+        }
     }
 }
 

@@ -26,6 +26,11 @@ pub enum Value<'a> {
     Uuid(u128),
     /// Cannot be compared; the bytes still tell identical rows apart.
     Unknown(&'a [u8]),
+    /// Likewise: what the server makes of an expression. `inputs` is a hash of the parameters it reads.
+    Expression {
+        text: &'a [u8],
+        inputs: u64,
+    },
 }
 
 /// Type oids that a parameter may be declared with (`pg_type.dat`).
@@ -133,9 +138,10 @@ impl<'a> Value<'a> {
     pub fn mentions(&self, uuid: u128) -> bool {
         match *self {
             Self::Uuid(value) => value == uuid,
-            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => {
-                key::find_all(bytes).any(|value| value == uuid)
-            }
+            Self::Text(bytes)
+            | Self::Unknown(bytes)
+            | Self::Typed { bytes, .. }
+            | Self::Expression { text: bytes, .. } => key::find_all(bytes).any(|value| value == uuid),
             Self::Binary { bytes, .. } => {
                 memchr::memmem::find(bytes, &uuid.to_be_bytes()).is_some()
                     || key::find_all(bytes).any(|value| value == uuid)
@@ -148,7 +154,7 @@ impl<'a> Value<'a> {
     /// compared (then nothing useful was appended).
     pub(super) fn encode(&self, column: ColumnKind, out: &mut Vec<u8>) -> bool {
         match (*self, column) {
-            (Self::Null | Self::Default | Self::Unknown(_), _) => return false,
+            (Self::Null | Self::Default | Self::Unknown(_) | Self::Expression { .. }, _) => return false,
             (Self::Text(_) | Self::Typed { .. }, ColumnKind::ByName) => return false,
             (Self::Binary { oid: oid::TEXT | oid::VARCHAR | oid::BPCHAR, .. }, ColumnKind::ByName) => {
                 return false;
@@ -164,9 +170,7 @@ impl<'a> Value<'a> {
                 out.extend_from_slice(&value.to_be_bytes());
             }
             (Self::Uuid(value), ColumnKind::Text | ColumnKind::Char | ColumnKind::Citext) => {
-                let mut canonical = *b"00000000-0000-0000-0000-000000000000";
-                key::overwrite(&mut canonical, value);
-                sized(out, 0, &canonical);
+                sized(out, 0, &key::canonical(value));
             }
             (Self::Text(bytes), ColumnKind::Citext) => {
                 sized(out, 0, bytes);
@@ -198,17 +202,6 @@ impl<'a> Value<'a> {
             _ => None,
         }
     }
-
-    /// The bytes that tell rows apart.
-    pub(super) fn content(&self) -> (&'a [u8], u64) {
-        match *self {
-            Self::Null => (b"", 1),
-            Self::Default => (b"", 2),
-            Self::Text(bytes) | Self::Unknown(bytes) | Self::Typed { bytes, .. } => (bytes, 3),
-            Self::Binary { bytes, .. } => (bytes, 4),
-            Self::Uuid(value) => (b"", value as u64 ^ (value >> 64) as u64),
-        }
-    }
 }
 
 fn sized(out: &mut Vec<u8>, form: u32, bytes: &[u8]) {
@@ -226,7 +219,7 @@ fn is_plain_integer(text: &[u8]) -> bool {
     }
 }
 
-fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
+pub(super) fn without_trailing_spaces(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     bytes.get(..end).unwrap_or(bytes)
 }

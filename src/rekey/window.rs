@@ -25,8 +25,32 @@ pub struct Claim {
 pub struct RowHash {
     /// Over every column.
     pub all: u32,
-    /// Over the columns that are the same in every delivery of one fact.
+    /// Over the columns that are the same in every delivery of one fact; [`RowHash::NOT_KNOWN`] if the content of one
+    /// cannot be known.
     pub steady: u32,
+}
+
+impl RowHash {
+    /// No `steady` hash.
+    pub const NOT_KNOWN: u32 = 0;
+
+    /// The rows are equal in every column.
+    #[must_use]
+    pub fn is_identical(self, other: Self) -> bool {
+        self.all == other.all
+    }
+
+    /// The rows are equal but for columns that differ between two deliveries of one fact.
+    #[must_use]
+    pub fn is_redelivery(self, other: Self) -> bool {
+        self.steady != Self::NOT_KNOWN && self.steady == other.steady
+    }
+
+    /// The rows are certain to differ in more than that.
+    #[must_use]
+    pub fn is_another_fact(self, other: Self) -> bool {
+        self.steady != Self::NOT_KNOWN && other.steady != Self::NOT_KNOWN && self.steady != other.steady
+    }
 }
 
 /// Keys by index. Each index keeps its claims in the order they were made, so that going back to a

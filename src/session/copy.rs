@@ -18,6 +18,7 @@ use crate::rekey::value::Value;
 use crate::sql::lex::Options;
 use crate::sql::statement::{self, CopyFormat};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// A COPY whose rows are inspected.
 pub(super) struct CopyIn {
@@ -367,6 +368,7 @@ impl CopyRows<'_> {
             own,
             outcome: &mut whole,
             returns: false,
+            shown: BTreeSet::new(),
             carrier: Some(self.carrier),
         }
         .row(ordinal, &slots);

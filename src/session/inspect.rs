@@ -2,13 +2,16 @@
 //! the business of `rows_seen`.
 
 use super::prepared::Prepared;
+use super::restore;
 use super::rows_seen::{Asking, Base, Own, OwnMut, Planned, RowsSeen};
-use super::{Outcome, Session};
+use super::{Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::catalog::Resolution;
 use crate::catalog::model::Table;
+use crate::rekey::judge::Action;
+use crate::rekey::likeness;
 use crate::rekey::plan::Plan;
-use crate::rekey::policy::Protect;
+use crate::rekey::policy::{Protect, Returning};
 use crate::rekey::references::References;
 use crate::rekey::rows::{self, Supply};
 use crate::rekey::window::Window;
@@ -16,6 +19,7 @@ use crate::sql::insert::{Conflict, Insert, Source};
 use crate::sql::lex::Options;
 use crate::sql::name::Name;
 use crate::sql::statement::Statement;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -188,13 +192,24 @@ impl Session {
         let mut expressions = !matches!(insert.source, Source::Values { .. }) || insert.returning.is_some();
         let returns = insert.returning.is_some();
         let own = OwnMut { window: own_window, references };
-        let mut read = RowsSeen { session: self, planned, asking, base, own, outcome, returns, carrier };
+        let shown = BTreeSet::new();
+        let mut read =
+            RowsSeen { session: self, planned, asking, base, own, outcome, returns, shown, carrier };
         let result = rows::for_each(insert, plan, asking.supply, &mut |row, slots| {
             expressions |= slots.iter().any(|slot| slot.is_expression());
             read.row(row, slots);
         });
         match result {
-            Ok(_) => self.around.counters.inspected_statements_total.increment(),
+            Ok(rows) => {
+                self.around.counters.inspected_statements_total.increment();
+                let returning = insert.returning.clone().and_then(|range| asking.supply.text.get(range));
+                hint(
+                    planned,
+                    returning.unwrap_or_default(),
+                    rows,
+                    outcome.facts.get_mut(facts..).unwrap_or_default(),
+                );
+            }
             Err(rows::Unreadable(reason)) => {
                 self.around.counters.uninspected_total.increment(reason);
                 own_window.roll_back_to(mark);
@@ -250,17 +265,8 @@ impl Session {
         if plan.keys.is_empty() && plan.references.is_empty() {
             return if switched_off { Err("not protected by configuration") } else { Ok(None) };
         }
-        let volatile = plan
-            .inputs
-            .iter()
-            .map(|&column| {
-                table
-                    .columns
-                    .get(column)
-                    .is_some_and(|column| policy.is_volatile(&column.name) || column.identity)
-            })
-            .collect();
-        Ok(Some(Planned { plan, policy, volatile }))
+        let measures = likeness::measures(&plan, &policy);
+        Ok(Some(Planned { plan, policy, measures }))
     }
 
     /// A bound statement: its rows claim their keys in the portal, to be taken over when it is executed.
@@ -299,6 +305,20 @@ impl Session {
         }
         self.window = window;
         self.references = references;
+    }
+}
+
+/// Notes with twins of earlier statements that the client will look for their rows under the keys that it sent.
+fn hint(planned: &Planned, returning: &[u8], rows: u32, facts: &mut [Fact]) {
+    if returning.is_empty() || planned.policy.returning == Returning::Sent {
+        return;
+    }
+    for fact in facts {
+        let name = fact.table.columns.get(fact.column).map_or("", |column| &column.name);
+        let is_elsewhere = fact.twin.action == Action::Rekeyed && fact.twin.first.0 != fact.statement;
+        if is_elsewhere && restore::finds_rows_by_key(returning, name, rows) {
+            fact.hint = Some(restore::HINT);
+        }
     }
 }
 

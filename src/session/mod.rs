@@ -104,6 +104,8 @@ pub struct Fact {
     pub echoed_in: Vec<usize>,
     /// RETURNING shows the client the key that it sent.
     pub returned_as_sent: bool,
+    /// A setting that the client seems to need, in words.
+    pub hint: Option<&'static str>,
 }
 
 impl Fact {

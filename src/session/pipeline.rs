@@ -18,7 +18,7 @@ pub struct Due {
 /// What the completion of a message means, if it means anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct More {
-    /// Keys to put back into the rows that it returns.
+    /// Keys to put back into the rows that it returns, in order.
     pub restores: Vec<Restore>,
     /// What its completion means for the transaction, one entry a statement (a Query may hold many).
     pub effects: Effects,
@@ -27,8 +27,9 @@ pub struct More {
 impl More {
     /// `None` if there is nothing to keep.
     #[must_use]
-    pub fn new(effects: Effects, restores: Vec<Restore>) -> Option<Box<Self>> {
+    pub fn new(effects: Effects, mut restores: Vec<Restore>) -> Option<Box<Self>> {
         let nothing = restores.is_empty() && effects.iter().all(|(effect, _)| *effect == Effect::None);
+        restores.sort_unstable();
         (!nothing).then(|| Box::new(Self { restores, effects }))
     }
 }
@@ -221,7 +222,7 @@ impl Pipeline {
         self.due.front().map(|due| due.request)
     }
 
-    /// Keys to put back into rows that the server returns now.
+    /// Keys to put back into rows that the server returns now, in order.
     #[must_use]
     pub fn restores(&self) -> &[Restore] {
         self.due

@@ -3,6 +3,7 @@
 use super::Session;
 use super::ask::Answer;
 use super::pipeline::Request;
+use super::restore;
 use crate::wire::message;
 use crate::wire::tag::backend;
 use std::ops::RangeInclusive;
@@ -43,7 +44,7 @@ impl Session {
 
     /// Puts keys back into the body of a DataRow.
     pub fn restore_row(&self, body: &mut [u8]) {
-        self.pipeline.restores().iter().for_each(|restore| restore.apply(body));
+        restore::apply(self.pipeline.restores(), body);
     }
 
     /// Whether the body of a message with this tag must be complete before it is handed in.

@@ -6,11 +6,13 @@ use super::restore::Restore;
 use super::{Edit, Fact, Outcome, Session};
 use crate::carrier::Carrier;
 use crate::rekey::judge::{self, Action, Circumstances, Judge, Rule};
+use crate::rekey::likeness::{self, Measure};
 use crate::rekey::plan::Plan;
 use crate::rekey::policy::{Policy, Returning};
 use crate::rekey::references::{References, Row};
 use crate::rekey::rows::{Place, Slot, Supply};
 use crate::rekey::window::Window;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Who asks for an inspection.
@@ -34,8 +36,8 @@ pub(super) struct Asking<'a> {
 pub(super) struct Planned {
     pub plan: Plan,
     pub policy: Policy,
-    /// For each value of a row, whether it may differ between two deliveries of one fact.
-    pub volatile: Vec<bool>,
+    /// For each value of a row, how it is told apart from that of another row.
+    pub measures: Vec<Measure>,
 }
 
 /// The rows of one INSERT or COPY as they are read.
@@ -48,6 +50,8 @@ pub(super) struct RowsSeen<'a> {
     pub outcome: &'a mut Outcome,
     /// The statement returns rows.
     pub returns: bool,
+    /// Keys that it returns as they were sent.
+    pub shown: BTreeSet<u128>,
     /// `None`: literal or parameter, as the place of the key shows.
     pub carrier: Option<Carrier>,
 }
@@ -55,7 +59,7 @@ pub(super) struct RowsSeen<'a> {
 impl RowsSeen<'_> {
     /// Decides one row; facts and edits go into the outcome.
     pub fn row(&mut self, row: u32, slots: &[Slot<'_>]) {
-        let Planned { plan, policy, volatile } = self.planned;
+        let Planned { plan, policy, measures } = self.planned;
         let session = &mut *self.session;
         let at = Circumstances {
             plan,
@@ -69,7 +73,7 @@ impl RowsSeen<'_> {
             suspended: self.asking.suspended,
         };
         let place = (self.asking.statement, row);
-        let hash = judge::row_hash(plan, volatile, session.around.seed, place, slots);
+        let hash = likeness::row_hash(measures, self.carrier, session.around.seed, place, slots);
         let mut judge = Judge {
             at,
             window: self.base.window,
@@ -101,10 +105,17 @@ impl RowsSeen<'_> {
         inputs.filter_map(|input| self.planned.plan.inputs.get(input).copied()).collect()
     }
 
-    /// The client is to see the key that it sent.
-    fn restores(&self, twin: &judge::Twin) -> bool {
-        let rewritten = matches!(twin.action, Action::Rekeyed | Action::Followed);
-        rewritten && self.returns && self.planned.policy.returning == Returning::Sent
+    /// The client is to see the key that it sent. In one statement only one row shows it, the first one if that is
+    /// there: who finds rows by their key could not tell two apart, and SQLAlchemy refuses them.
+    fn restores(&mut self, twin: &judge::Twin) -> bool {
+        if !self.returns || self.planned.policy.returning == Returning::Stored {
+            return false;
+        }
+        match twin.action {
+            Action::Followed => true,
+            Action::Rekeyed => twin.first.0 != self.asking.statement && self.shown.insert(twin.old),
+            _ => false,
+        }
     }
 
     /// Why the row is refused: `other` and the twin's `first` are the rows that something may mean.
@@ -131,7 +142,8 @@ impl RowsSeen<'_> {
                     .extend(slots.get(input).map(|slot| Edit { place: slot.place.clone(), new }));
             }
         }
-        if let (true, Some(new)) = (self.restores(twin), twin.new) {
+        let returned_as_sent = self.restores(twin);
+        if let (true, Some(new)) = (returned_as_sent, twin.new) {
             self.outcome.restores.push(Restore { new, old: twin.old });
         }
         if let (Action::Ambiguous(other), None) = (twin.action, &self.outcome.refusal) {
@@ -149,7 +161,8 @@ impl RowsSeen<'_> {
             }),
             column,
             echoed_in: self.echoes(twin, slots),
-            returned_as_sent: self.restores(twin),
+            returned_as_sent,
+            hint: None,
         });
     }
 }

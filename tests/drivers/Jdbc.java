@@ -67,6 +67,21 @@ public class Jdbc {
         }
     }
 
+    /** Hibernate's way to learn what the server made: every column comes back, for each row of the batch. */
+    static void batchWithGeneratedKeys(Connection connection, List<Row> rows) throws SQLException {
+        List<String> returned = new ArrayList<>(), stored = new ArrayList<>();
+        try (PreparedStatement statement = connection.prepareStatement(INSERT, Statement.RETURN_GENERATED_KEYS)) {
+            for (Row row : rows) { fill(statement, row); statement.addBatch(); }
+            statement.executeBatch();
+            ResultSet keys = statement.getGeneratedKeys();
+            while (keys.next()) returned.add(keys.getInt("n") + " " + keys.getObject("id"));
+        }
+        try (Statement statement = connection.createStatement(); ResultSet all = statement.executeQuery("SELECT n, id FROM items ORDER BY n")) {
+            while (all.next()) stored.add(all.getInt(1) + " " + all.getObject(2));
+        }
+        if (returned.size() != rows.size() || !returned.equals(stored)) throw new SQLException("returned " + returned + ", stored " + stored);
+    }
+
     static void loop(Connection connection, List<Row> rows) throws SQLException {
         try (PreparedStatement statement = connection.prepareStatement(INSERT)) {
             for (Row row : rows) { fill(statement, row); statement.executeUpdate(); }
@@ -134,6 +149,9 @@ public class Jdbc {
         new Form("addBatch_strings", "parameter", "", Jdbc::batchOfStrings),
         new Form("addBatch_unspecified", "parameter", "&stringtype=unspecified", Jdbc::batchOfStrings),
         new Form("addBatch_generated_keys", "parameter", "", Jdbc::batchWithKeys),
+        new Form("addBatch_every_column_back", "parameter", "", Jdbc::batchWithGeneratedKeys),
+        new Form("addBatch_rewritten_every_column_back", "parameter", "&reWriteBatchedInserts=true", Jdbc::batchWithGeneratedKeys),
+        new Form("addBatch_simple_every_column_back", "literal", "&preferQueryMode=simple", Jdbc::batchWithGeneratedKeys),
         new Form("addBatch_autosave", "parameter", "&autosave=always", Jdbc::batch),
         new Form("addBatch_simple", "literal", "&preferQueryMode=simple", Jdbc::batch),
         new Form("executeUpdate_loop", "parameter", "", Jdbc::loop),

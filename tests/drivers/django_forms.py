@@ -18,6 +18,7 @@ settings.configure(
 django.setup()
 
 from django.db import connections, models, transaction  # noqa: E402  (settings come first)
+from django.db.models import Value  # noqa: E402
 
 
 class Item(models.Model):
@@ -29,6 +30,26 @@ class Item(models.Model):
     class Meta:
         app_label = "forms"
         db_table = "items"
+
+
+class Noted(models.Model):
+    """Django asks for what the server makes, and takes the rows by their order."""
+
+    id = models.UUIDField(primary_key=True)
+    n = models.IntegerField()
+    note = models.TextField(db_default=Value("none"))
+    ref = models.UUIDField(null=True)
+
+    class Meta:
+        app_label = "forms"
+        db_table = "items"
+
+
+def bulk_create_returning(alias, rows):
+    made = Noted.objects.using(alias).bulk_create([Noted(id=key, n=n, note=note, ref=ref) for key, n, note, ref in rows])
+    notes = [thing.note for thing in made]
+    if notes != [note for _, _, note, _ in rows]:
+        raise AssertionError(f"the objects hold {notes}")
 
 
 def items(rows):
@@ -66,6 +87,8 @@ def form(way, server_side, atomic=True):
 FORMS = {
     "bulk_create": ("array", form(bulk_create, False)),
     "bulk_create_batches": ("array", form(bulk_create_by_two, False)),
+    "bulk_create_returning": ("array", form(bulk_create_returning, False)),
+    "server_side_bulk_create_returning": ("array", form(bulk_create_returning, True)),
     "bulk_create_not_atomic": ("array", form(bulk_create, False, atomic=False)),
     "create_loop": ("literal", form(create_loop, False)),
     "server_side_bulk_create": ("array", form(bulk_create, True)),

@@ -26,6 +26,12 @@ const inTransaction = (body, options = {}) => async (port, rows) => {
 const literal = value => value === null ? 'NULL' : pg.escapeLiteral(String(value))
 const field = value => value === null ? '\\N' : String(value).replaceAll('\\', '\\\\')
 
+// What RETURNING gave must be what is stored.
+const isStored = async (client, returned, count) => {
+  const { rows } = await client.query('SELECT id, n FROM items ORDER BY n')
+  if (rows.length !== count || JSON.stringify(returned) !== JSON.stringify(rows)) throw new Error(`returned ${JSON.stringify(returned)}`)
+}
+
 const forms = {
   query_loop: ['parameter', inTransaction(async (client, rows) => { for (const row of rows) await client.query(insert, row) })],
   query_named: ['parameter', inTransaction(async (client, rows) => { for (const values of rows) await client.query({ name: 'ins', text: insert, values }) })],
@@ -39,6 +45,18 @@ const forms = {
     return client.query(`INSERT INTO items (id, n, note, ref) VALUES ${holes.join(', ')}`, rows.flat())
   })],
   simple_multi: ['literal', inTransaction((client, rows) => client.query(rows.map(row => `INSERT INTO items (id, n, note, ref) VALUES (${row.map(literal)})`).join(';')))],
+  // As Prisma's createManyAndReturn.
+  returning: ['parameter', inTransaction(async (client, rows) => {
+    const holes = rows.map((_, n) => `($${4 * n + 1},$${4 * n + 2},$${4 * n + 3},$${4 * n + 4})`)
+    const text = `INSERT INTO "public"."items" ("id","n","note","ref") VALUES ${holes.join(', ')} RETURNING "public"."items"."id", "public"."items"."n"`
+    const returned = (await client.query(text, rows.flat())).rows
+    await isStored(client, returned, rows.length)
+  })],
+  returning_loop: ['parameter', inTransaction(async (client, rows) => {
+    const returned = []
+    for (const row of rows) returned.push(...(await client.query(`${insert} RETURNING id, n`, row)).rows)
+    await isStored(client, returned, rows.length)
+  })],
   unnest: ['array', inTransaction((client, rows) => client.query('INSERT INTO items (id, n, note, ref) SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[], $4::uuid[])', columns(rows)))],
   json: ['json', inTransaction((client, rows) => {
     const documents = rows.map(([id, n, note, ref]) => ({ id, n, note, ref }))

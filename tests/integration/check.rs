@@ -148,6 +148,47 @@ fn the_configuration_is_heard_and_its_faults_are_told() {
 }
 
 #[test]
+fn what_the_settings_come_to_for_a_table_is_told() {
+    let database = Database::fresh(
+        "CREATE TABLE par (id uuid PRIMARY KEY, v text, received_at timestamptz, made timestamptz DEFAULT now(), nr bigserial);
+         CREATE TABLE ch (n int PRIMARY KEY, pid uuid REFERENCES par);
+         CREATE TABLE two (a uuid, b uuid, v text, PRIMARY KEY (a, b))",
+    );
+    let configuration = r#"
+        mode = "strict"
+        [[table]]
+        name = "public.par"
+        volatile_columns = ["v"]
+        [[table]]
+        name = "public.two"
+        returning = "sent"
+    "#;
+    let text = stdout(&check(&database, configuration, &[]));
+    let expected = [
+        "  mode strict: Only twins that differ",
+        "    rewrite instead: Every twin",
+        "    observe instead: No byte changes",
+        "  ambiguous fail: ",
+        "    keep instead: ",
+        "\npublic.par\n  par_pkey (id): protected\n  \
+         may differ between two deliveries of one row: v, received_at, made, nr\n  \
+         a foreign key references it: mode strict forwards its twins\n",
+        "\npublic.two\n  two_pkey (b): protected; rekey = \"a\" would change that column instead\n  \
+         settings: returning sent (default: stored)\n",
+    ];
+    for part in expected {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let keys = keys(&check(&database, configuration, &["--format", "json"]));
+    let par = key(&keys, "public.par");
+    assert_eq!(par["volatile_columns"], serde_json::json!(["v", "received_at", "made", "nr"]));
+    assert_eq!((&par["referenced"], &par["mode"]), (&true.into(), &"strict".into()));
+    let two = key(&keys, "public.two");
+    assert_eq!(two["rekey_could_be"], serde_json::json!(["a"]));
+    assert_eq!((&two["referenced"], &two["returning"]), (&false.into(), &"sent".into()));
+}
+
+#[test]
 fn a_database_that_cannot_be_read_is_told_with_what_the_url_lacks() {
     let url = format!("postgres://127.0.0.1:{}", free_port());
     let output = program::run(&binary(), &["check", "--upstream", &url], "");

@@ -48,13 +48,17 @@ pub fn expect_rekeyed(expected: &[&str], proxy: &Proxy) {
 
 pub fn expect_rekeyed_at(place: &str, expected: &[&str], proxy: &Proxy) {
     let records = proxy.settled_journal();
-    let rekeyed: Vec<String> =
-        records.iter().filter(|record| record["action"] == "rekeyed").map(outline).collect();
+    let rekeyed = outlines("rekeyed", &records);
     if expected == NONE_SURVIVES {
         assert!(rekeyed.iter().all(|one| one.ends_with(" rolled_back")), "{place}: {records:#?}");
     } else {
         assert_eq!(rekeyed, expected, "{place}: {records:#?}");
     }
+}
+
+/// The records of an action, as scenarios write them.
+pub fn outlines(action: &str, records: &[Json]) -> Vec<String> {
+    records.iter().filter(|record| record["action"] == action).map(outline).collect()
 }
 
 /// A record as scenarios write it: `statement.row<statement.row fate`.

@@ -1,6 +1,5 @@
 //! What a correct application does must come out as without untwin, also where it looks like a twin.
 
-use crate::expect::NONE_SURVIVES;
 use crate::scenario::{EV, ONE_BY_ONE, PLAIN, Scenario, play};
 use crate::support::cluster;
 
@@ -251,23 +250,6 @@ fn an_insert_guarded_by_a_savepoint_gets_its_error() {
         stored: ("SELECT * FROM inb", &["K|x"]),
         forwarded: true,
         bare: "23505",
-        ..PLAIN
-    }]);
-}
-
-#[test]
-fn observe_changes_nothing() {
-    play(&[Scenario {
-        name: "T01 observed",
-        steps: &[
-            ("BEGIN", "BEGIN"),
-            ("INSERT INTO ev(id,v) VALUES ({K},'a'),({L},'b'),({K},'c')", "!23505"),
-            ("COMMIT", "ROLLBACK"),
-        ],
-        stored: ("SELECT id, v FROM ev", &[]),
-        rekeyed: NONE_SURVIVES,
-        bare: "23505",
-        arguments: &["--mode", "observe"],
         ..PLAIN
     }]);
 }

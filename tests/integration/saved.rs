@@ -1,6 +1,7 @@
 //! Transactions whose only fault is twins: they commit, every row stored, the first row keeping its key.
 
 use crate::expect::{NONE_SURVIVES, is_random_without_hyphens, its_text};
+use crate::modes::Strict;
 use crate::scenario::{EV, PLAIN, SIMPLE, Scenario, play};
 
 #[test]
@@ -15,6 +16,7 @@ fn a_batch_with_twins_commits() {
         stored: ("SELECT * FROM ev ORDER BY ctid", &["K|a|s1", "L|b|s1", "U|c|s1"]),
         rekeyed: &["1.3<1.1 committed"],
         bare: "23505",
+        strict: Strict::Rewrites,
         ..PLAIN
     }]);
 }
@@ -35,6 +37,7 @@ fn a_loop_of_inserts_commits() {
             stored: (rows.0, &rows.1),
             rekeyed: &["3.1<1.1 committed"],
             bare: "23505",
+            strict: Strict::Rewrites,
             ..PLAIN
         },
         Scenario {
@@ -71,6 +74,7 @@ fn keys_live_as_long_as_their_savepoint() {
         stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a2", "L|x", "U|y"]),
         rekeyed: &["8.1<6.1 committed"],
         bare: "23505",
+        strict: Strict::Rewrites,
         ..PLAIN
     }]);
 }
@@ -78,12 +82,6 @@ fn keys_live_as_long_as_their_savepoint() {
 #[test]
 fn identical_rows_are_rekeyed_unless_strict() {
     let once = ("BEGIN", "BEGIN");
-    let strict = Scenario {
-        stored: ("SELECT id FROM ev", &[]),
-        bare: "23505",
-        arguments: &["--mode", "strict"],
-        ..PLAIN
-    };
     let with_time = "CREATE TABLE ev (id uuid PRIMARY KEY, v text, received_at timestamptz)";
     let two = "INSERT INTO ev VALUES ({K},'a','s1'),({K},'a','s1')";
     let timed = "INSERT INTO ev VALUES ({K},'a','2026-01-01 10:00:00+00'),({K},'a','2026-01-01 10:00:01+00')";
@@ -96,6 +94,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
             stored: ("SELECT * FROM ev ORDER BY ctid", &["K|a|s1", "U|a|s1"]),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
+            strict: Strict::Forwards,
             ..PLAIN
         },
         Scenario {
@@ -104,6 +103,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "L|b", "M|c", "U1|a", "U2|b", "U3|c"]),
             rekeyed: &["1.4<1.1 committed", "1.5<1.2 committed", "1.6<1.3 committed"],
             bare: "23505",
+            strict: Strict::Forwards,
             ..PLAIN
         },
         Scenario {
@@ -113,6 +113,7 @@ fn identical_rows_are_rekeyed_unless_strict() {
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "U|a"]),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
+            strict: Strict::Forwards,
             ..PLAIN
         },
         Scenario {
@@ -121,32 +122,10 @@ fn identical_rows_are_rekeyed_unless_strict() {
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "U1|a", "U2|a", "U3|a", "U4|a"]),
             rekeyed: &["1.2<1.1 committed", "1.3<1.1 committed", "1.4<1.1 committed", "1.5<1.1 committed"],
             bare: "23505",
+            strict: Strict::Forwards,
             ..PLAIN
         },
-        Scenario { name: "strict (a)", steps: &[(two, "!23505")], forwarded: true, ..strict },
-        Scenario { name: "strict (b)", steps: &[(block, "!23505")], forwarded: true, ..strict },
-        Scenario {
-            name: "strict (c)",
-            tables: with_time,
-            steps: &[(timed, "!23505")],
-            forwarded: true,
-            ..strict
-        },
-        Scenario { name: "strict (d)", steps: &[(five, "!23505")], forwarded: true, ..strict },
     ]);
-}
-
-#[test]
-fn strict_rekeys_rows_that_differ() {
-    play(&[Scenario {
-        name: "two events, one key",
-        steps: &[("INSERT INTO ev(id,v) VALUES ({K},'a'),({K},'b')", "INSERT 0 2")],
-        stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|a", "U|b"]),
-        rekeyed: &["1.2<1.1 committed"],
-        bare: "23505",
-        arguments: &["--mode", "strict"],
-        ..PLAIN
-    }]);
 }
 
 #[test]
@@ -164,6 +143,7 @@ fn constant_keys_are_rekeyed_to_random_ones() {
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["C|a", "U|b"]),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
+            strict: Strict::Rewrites,
             ..PLAIN
         }]);
     }
@@ -187,6 +167,7 @@ fn a_fresh_key_is_spelled_like_the_old_one() {
             ),
             rekeyed: &["1.2<1.1 committed"],
             bare: "23505",
+            strict: Strict::Rewrites,
             ..PLAIN
         },
         Scenario {
@@ -267,6 +248,7 @@ fn a_drivers_own_savepoints_do_not_hide_twins() {
             stored: ("SELECT id, v FROM ev ORDER BY ctid", &["K|x", "U|y"]),
             rekeyed: &["4.1<2.1 committed"],
             bare: "23505",
+            strict: Strict::Rewrites,
             ..PLAIN
         }]);
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use crate::expect::{LETTERS, expect_rekeyed_at, is_random, rows_fit, sixteen_bytes};
+use crate::modes::{Play, Strict, empty_tables};
 use crate::support::message::{self, Value};
+use crate::support::wire::Reply;
 use crate::support::{Database, Proxy, Wire, program, wire};
 
 /// The table most scenarios use.
@@ -39,6 +41,8 @@ pub struct Scenario<'a> {
     pub arguments: &'a [&'a str],
     /// The protocols it makes sense for.
     pub protocols: &'a [Protocol],
+    /// What mode `strict` makes of it.
+    pub strict: Strict,
 }
 
 /// What scenarios have in common.
@@ -55,6 +59,7 @@ pub const PLAIN: Scenario<'static> = Scenario {
     binary: sixteen_bytes,
     arguments: &[],
     protocols: ALL,
+    strict: Strict::AsMarked,
 };
 
 /// How a statement travels.
@@ -94,7 +99,11 @@ pub const ONE_BY_ONE: &[Protocol] =
 /// Several statements in one Query.
 pub const SIMPLE: &[Protocol] = &[Protocol::Simple, Protocol::SimplePipelined];
 
-/// Plays scenarios, each on a bare server first, then through untwin by each of its protocols.
+/// Keys as literals and as parameters: what the modes besides `rewrite` are played with.
+const TWO: [Protocol; 2] = [Protocol::Simple, Protocol::BinaryParameters];
+
+/// Plays scenarios, each on a bare server first, then through untwin by each of its protocols; and unless its arguments
+/// choose a mode, through untwin in the other modes.
 pub fn play(scenarios: &[Scenario<'_>]) {
     for scenario in scenarios {
         scenario.play();
@@ -105,64 +114,83 @@ impl Scenario<'_> {
     fn play(&self) {
         let database = Database::fresh(self.tables);
         self.expect_bare_failure(&database);
+        let mut rewritten = Vec::new();
         for protocol in self.protocols {
-            self.empty_tables(&database);
+            empty_tables(&database);
             let proxy = Proxy::with(&database, self.arguments);
-            let place = format!("{} by {protocol:?}", self.name);
-            let answers = if *protocol == Protocol::Psql {
-                self.answers_of_psql(&proxy, &database)
-            } else {
-                self.answers(*protocol, || proxy.connect())
-            };
-            self.compare_answers(&place, &answers);
-            let rows = database.stored(self.stored.0);
-            let known = self.letters();
-            let fits = rows_fit(self.stored.1, &rows, &known, self.fresh);
-            assert!(fits, "{place}: stored {rows:#?}, expected {:#?}", self.stored.1);
-            self.compare_journal(&place, &proxy);
+            rewritten = self.play_through(*protocol, &proxy, &database);
         }
+        if self.arguments.contains(&"--mode") {
+            return;
+        }
+        let strict = self.strict.decide(&database, &rewritten);
+        let common: Vec<Protocol> = TWO.into_iter().filter(|one| self.protocols.contains(one)).collect();
+        for protocol in if common.is_empty() { self.protocols } else { &common } {
+            self.play_in_other_modes(*protocol, &database, strict);
+        }
+    }
+
+    /// Plays it by one protocol and compares all that comes of it. Returns the journal.
+    fn play_through(&self, protocol: Protocol, proxy: &Proxy, database: &Database) -> Vec<Json> {
+        let place = format!("{} by {protocol:?}", self.name);
+        let answers = if protocol == Protocol::Psql {
+            self.answers_of_psql(proxy, database)
+        } else {
+            answers(&self.say(protocol, &|| proxy.connect()))
+        };
+        self.compare_answers(&place, &answers);
+        let rows = database.stored(self.stored.0);
+        let fits = rows_fit(self.stored.1, &rows, &self.letters(), self.fresh);
+        assert!(fits, "{place}: stored {rows:#?}, expected {:#?}", self.stored.1);
+        self.compare_journal(&place, proxy);
+        proxy.settled_journal()
+    }
+
+    fn play_in_other_modes(&self, protocol: Protocol, database: &Database, strict: Strict) {
+        let play = Play {
+            place: format!("{} by {protocol:?}", self.name),
+            database,
+            arguments: self.arguments,
+            stored: self.stored.0,
+            say: &|connect| self.say(protocol, connect),
+        };
+        let bare = play.bare();
+        play.observe(&bare, self.rekeyed);
+        if strict == Strict::Forwards {
+            return play.forward(&bare, !self.rekeyed.is_empty());
+        }
+        empty_tables(database);
+        self.play_through(protocol, &play.strict(), database);
     }
 
     fn expect_bare_failure(&self, database: &Database) {
         let protocol =
             if self.protocols.contains(&Protocol::Simple) { Protocol::Simple } else { Protocol::Literals };
-        let answers = self.answers(protocol, || database.connect());
+        let answers = answers(&self.say(protocol, &|| database.connect()));
         let failed =
             answers.iter().find_map(|(outcome, _)| outcome.rsplit(';').find_map(|one| one.strip_prefix('!')));
         assert_eq!(failed.unwrap_or_default(), self.bare, "{} without untwin", self.name);
-    }
-
-    fn empty_tables(&self, database: &Database) {
-        let names = "SELECT string_agg(oid::regclass::text, ',') FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace";
-        database.run(&format!("TRUNCATE {} CASCADE", database.stored(names)[0]));
     }
 
     fn letters(&self) -> BTreeMap<&str, &str> {
         LETTERS.iter().chain(self.keys).copied().collect()
     }
 
-    /// The outcome of each step and the messages of its errors.
-    fn answers(&self, protocol: Protocol, connect: impl Fn() -> Wire) -> Vec<(String, String)> {
+    /// The replies to each step.
+    fn say(&self, protocol: Protocol, connect: &dyn Fn() -> Wire) -> Vec<Vec<Reply>> {
         let mut connections = [connect(), connect()];
         let sent: Vec<(usize, Vec<u8>)> =
             self.steps.iter().map(|(step, _)| self.bytes(step, protocol)).collect();
-        let replies: Vec<Vec<wire::Reply>> =
-            if matches!(protocol, Protocol::Pipelined | Protocol::SimplePipelined) {
-                let [first, _] = &mut connections;
-                first.send(&sent.iter().flat_map(|(_, bytes)| bytes.clone()).collect::<Vec<u8>>());
-                sent.iter().map(|_| first.until_ready(1)).collect()
-            } else {
-                let mut exchange = |(connection, bytes): &(usize, Vec<u8>)| {
-                    connections[*connection].send(bytes);
-                    connections[*connection].until_ready(1)
-                };
-                sent.iter().map(&mut exchange).collect()
-            };
-        let message = |replies: &Vec<wire::Reply>| {
-            let errors = replies.iter().filter(|reply| reply.tag == b'E');
-            errors.filter_map(|error| error.field(b'M')).collect::<Vec<_>>().join(";")
+        if matches!(protocol, Protocol::Pipelined | Protocol::SimplePipelined) {
+            let [first, _] = &mut connections;
+            first.send(&sent.iter().flat_map(|(_, bytes)| bytes.clone()).collect::<Vec<u8>>());
+            return sent.iter().map(|_| first.until_ready(1)).collect();
+        }
+        let mut exchange = |(connection, bytes): &(usize, Vec<u8>)| {
+            connections[*connection].send(bytes);
+            connections[*connection].until_ready(1)
         };
-        replies.iter().map(|replies| (wire::outcomes(replies).join(";"), message(replies))).collect()
+        sent.iter().map(&mut exchange).collect()
     }
 
     /// The connection a step belongs to and what it sends.
@@ -260,4 +288,13 @@ impl Scenario<'_> {
             "{place}: nothing forwarded in {records:#?}"
         );
     }
+}
+
+/// The outcome of each step and the messages of its errors.
+fn answers(replies: &[Vec<Reply>]) -> Vec<(String, String)> {
+    let message = |replies: &Vec<Reply>| {
+        let errors = replies.iter().filter(|reply| reply.tag == b'E');
+        errors.filter_map(|error| error.field(b'M')).collect::<Vec<_>>().join(";")
+    };
+    replies.iter().map(|replies| (wire::outcomes(replies).join(";"), message(replies))).collect()
 }

@@ -103,13 +103,28 @@ fn a_session_cannot_make_itself_less_careful() {
 #[test]
 fn returning_shows_the_stored_key_or_the_sent_one() {
     let [(_, k), ..] = LETTERS else { panic!("three letters") };
-    for (setting, expected) in [("stored", ["K|a", "U|b"]), ("sent", ["K|a", "K|b"])] {
+    let sections = [
+        ("", "U"),
+        ("returning = 'sent'", "K"),
+        ("[[application]]\nname = 'etl*'\nreturning = 'sent'", "K"),
+        ("[[application]]\nname = 'other'\nreturning = 'sent'", "U"),
+        ("[[table]]\nname = 'public.ev'\nreturning = 'sent'", "K"),
+        ("returning = 'sent'\n[[table]]\nname = 'public.ev'\nreturning = 'stored'", "U"),
+    ];
+    for (section, shown) in sections {
         let database = Database::fresh(EV);
-        let proxy = Proxy::with(&database, &["--returning", setting]);
-        let sql = "INSERT INTO ev(id,v) VALUES ($1,$2),($3,$4) RETURNING id, v";
-        let insert = message::extended(sql, &[text(k), text("a"), text(k), text("b")]);
-        let replies = proxy.connect().converse(&[insert, message::sync()].concat(), 1);
-        expect::expect_rows(&expected, &wire::rows(&replies));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), section).expect("the file can be written");
+        let proxy = Proxy::with(&database, &["--config", &file.path().to_string_lossy()]);
+        let login =
+            [("user", "postgres"), ("database", &database.name[..]), ("application_name", "etl-nightly")];
+        let mut client = Wire::connect_with(proxy.address, &login);
+        let insert = |v: &str| {
+            let sql = "INSERT INTO ev(id,v) VALUES ($1,$2) RETURNING id, v";
+            message::extended(sql, &[text(k), text(v)])
+        };
+        let replies = client.converse(&[insert("a"), insert("b"), message::sync()].concat(), 1);
+        expect::expect_rows(&["K|a", &format!("{shown}|b")], &wire::rows(&replies));
         expect::expect_rows(&["K|a", "U|b"], &database.stored("SELECT id, v FROM ev ORDER BY ctid"));
     }
 }

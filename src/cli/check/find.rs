@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::Catalog;
-use crate::catalog::model::{FreeingTrigger, RelationKind, Table, TableId, Unprotected};
+use crate::catalog::model::{ColumnKind, FreeingTrigger, RelationKind, Table, TableId, Unprotected};
 use crate::catalog::reasons::Finding;
-use crate::rekey::policy::{Policies, Policy, Protect, TableRule};
+use crate::rekey::likeness;
+use crate::rekey::policy::{Meaning, Policies, Policy, Protect, TableRule};
 use crate::rekey::protection;
 use crate::rekey::table_name::TableName;
 
@@ -14,6 +15,8 @@ use crate::rekey::table_name::TableName;
 pub(super) struct Report {
     /// What holds for every table without a rule of its own.
     pub settings: Vec<Setting>,
+    /// What that means, and what would change it.
+    pub meanings: Vec<Meaning>,
     /// Users and applications that other settings hold for, in words.
     pub exceptions: Vec<String>,
     /// Those that have a UUID key, or whose triggers bear on the keys of others.
@@ -29,6 +32,10 @@ pub(super) struct TableReport {
     pub table: String,
     pub keys: Vec<Key>,
     pub settings: Vec<Setting>,
+    /// Columns that may differ between two deliveries of one fact, by name, type or configuration.
+    pub volatile: Vec<String>,
+    /// A foreign key references the table: mode `strict` leaves its twins alone.
+    pub referenced: bool,
     /// After which statements keys are forgotten, and why, in words.
     pub forgets: Vec<String>,
     /// The lines of configuration that protect the keys that are not, as far as any do.
@@ -50,6 +57,8 @@ pub(super) struct Key {
     pub constraint: String,
     /// The column that is, or would be, rekeyed.
     pub column: String,
+    /// Other UUID columns of the tuple, which `rekey` could name.
+    pub others: Vec<String>,
     pub verdict: Verdict,
 }
 
@@ -76,6 +85,7 @@ pub(super) fn report(catalog: &Catalog, policies: &Policies, database: &str) -> 
         .filter_map(|table| of_table(catalog, table, session.table(&table.display), ruled(table)));
     Report {
         settings: settings(session.rest()),
+        meanings: session.rest().meanings().into(),
         exceptions: policies
             .exceptions()
             .filter_map(|(whose, rule)| exception(&whose, &rule.settings()))
@@ -100,7 +110,23 @@ fn of_table(catalog: &Catalog, table: &Table, policy: &Policy, is_ruled: bool) -
             // A second section of the same name would be refused.
             _ => "protect = true\n".to_owned(),
         });
-    Some(TableReport { table: table.display.clone(), keys, settings: settings(policy), forgets, opt_in })
+    Some(TableReport {
+        table: table.display.clone(),
+        volatile: if keys.is_empty() { Vec::new() } else { volatile(table, policy) },
+        referenced: table.referenced && !keys.is_empty(),
+        keys,
+        settings: settings(policy),
+        forgets,
+        opt_in,
+    })
+}
+
+/// The volatile columns that are no part of a key.
+fn volatile(table: &Table, policy: &Policy) -> Vec<String> {
+    let is_key = |at: usize| table.knowable_keys().any(|key| key.columns.contains(&at));
+    let columns = table.columns.iter().enumerate();
+    let volatile = columns.filter(|&(at, column)| !is_key(at) && likeness::is_volatile(column, policy));
+    volatile.map(|(_, column)| column.name.clone()).collect()
 }
 
 fn key(finding: &Finding<'_>, policy: &Policy) -> Key {
@@ -113,7 +139,12 @@ fn key(finding: &Finding<'_>, policy: &Policy) -> Key {
         (None, Protect::Never) => Verdict::SwitchedOff,
         (None, _) => Verdict::Protected,
     };
-    Key { constraint: finding.constraint.to_owned(), column: column.to_owned(), verdict }
+    let tuple = finding.key.map(|key| key.columns.as_slice()).unwrap_or_default();
+    let columns = tuple.iter().filter(|&&at| Some(at) != named);
+    let columns = columns.filter_map(|&at| finding.table.columns.get(at));
+    let uuids = columns.filter(|column| column.kind == ColumnKind::Uuid);
+    let others = uuids.map(|column| column.name.clone()).collect();
+    Key { constraint: finding.constraint.to_owned(), column: column.to_owned(), others, verdict }
 }
 
 fn settings(policy: &Policy) -> Vec<Setting> {

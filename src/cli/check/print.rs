@@ -6,10 +6,12 @@ use serde_json::json;
 
 use super::find::{Key, Report, Setting, TableReport, Verdict};
 use crate::cli::table::printable;
+use crate::rekey::policy::Meaning;
 
 /// Table by table, for people.
 pub(super) fn text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "settings: {}", list(&report.settings))?;
+    report.meanings.iter().try_for_each(|one| meaning(one, out))?;
     for exception in &report.exceptions {
         writeln!(out, "for {}", printable(exception))?;
     }
@@ -25,11 +27,18 @@ pub(super) fn text(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 fn one_table(table: &TableReport, general: &[Setting], out: &mut impl Write) -> io::Result<()> {
     for key in &table.keys {
-        writeln!(out, "  {}: {}", name(key), verdict(key.verdict))?;
+        writeln!(out, "  {}: {}{}", name(key), verdict(key.verdict), others(key))?;
     }
     if table.settings != general {
         let own: Vec<Setting> = table.settings.iter().filter(|own| !general.contains(own)).copied().collect();
         writeln!(out, "  settings: {}", list(&own))?;
+    }
+    if !table.volatile.is_empty() {
+        let columns = table.volatile.join(", ");
+        writeln!(out, "  may differ between two deliveries of one row: {}", printable(&columns))?;
+    }
+    if table.referenced {
+        writeln!(out, "  a foreign key references it: mode strict forwards its twins")?;
     }
     for line in &table.forgets {
         writeln!(out, "  {}", printable(line))?;
@@ -42,6 +51,21 @@ fn one_table(table: &TableReport, general: &[Setting], out: &mut impl Write) -> 
         }
     }
     Ok(())
+}
+
+/// What a setting means now, and what each of its other values would.
+fn meaning(Meaning { name, value, now, otherwise }: &Meaning, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "  {name} {value}: {now}")?;
+    otherwise.iter().try_for_each(|(other, then)| writeln!(out, "    {other} instead: {then}"))
+}
+
+/// The columns that could be rekeyed instead.
+fn others(key: &Key) -> String {
+    let quoted = key.others.iter().map(|column| format!("rekey = \"{}\"", printable(column)));
+    match quoted.collect::<Vec<_>>().join(" or ") {
+        none if none.is_empty() => none,
+        lines => format!("; {lines} would change that column instead"),
+    }
 }
 
 /// `constraint (column)`.
@@ -126,6 +150,9 @@ fn object(table: &TableReport, key: &Key) -> serde_json::Value {
         "reason": reason,
         "opt_in": table.opt_in.as_ref().filter(|_| can_opt_in),
         "forgets": table.forgets,
+        "rekey_could_be": key.others,
+        "volatile_columns": table.volatile,
+        "referenced": table.referenced,
     });
     for setting in &table.settings {
         object[setting.name] = setting.value.into();

@@ -132,10 +132,21 @@ fn what_is_found_is_printed_for_people() {
     print::text(&report(&catalog(), &policies, "d"), &mut out).unwrap();
     let expected = "\
 settings: mode rewrite, identical_rows rekey, name_based forward, ambiguous fail, returning stored
+  mode rewrite: Every twin is given a fresh key.
+    strict instead: Only twins that differ in content are, on tables that no foreign key references; others are forwarded.
+    observe instead: No byte changes; the journal has what `rewrite` would have done.
+  identical_rows rekey: A row that equals an earlier one in every column is rekeyed and marked `identical`.
+    forward instead: A row that equals an earlier one in every column is forwarded: Postgres refuses it.
+  name_based forward: A twin with a name-based key (v3, v5) is forwarded and recorded.
+    rekey instead: A twin with a name-based key (v3, v5) is rekeyed.
+  ambiguous fail: A reference that may mean either row is refused with 23505; nothing is stored.
+    keep instead: A reference that may mean either row is left as it was sent: it names the first.
+  returning stored: RETURNING shows the fresh key, as it is stored.
+    sent instead: RETURNING shows the key that was sent, unless another row of the statement shows it already.
 for user ann: mode strict
 
 s.both
-  both_pkey (id): protected
+  both_pkey (id): protected; rekey = \"tenant\" would change that column instead
   keys are forgotten after each INSERT: trigger function s.purge could free keys
 
 s.made
