@@ -108,14 +108,14 @@ impl Drop for Cluster {
     }
 }
 
-/// The server to test with: `UNTWIN_PG_BIN`, or the newest that Debian's packages installed.
+/// The server to test with: `TEST_POSTGRES_BIN`, or the newest that Debian's packages installed.
 fn binaries() -> PathBuf {
-    if let Some(directory) = std::env::var_os("UNTWIN_PG_BIN") {
+    if let Some(directory) = std::env::var_os("TEST_POSTGRES_BIN") {
         return directory.into();
     }
-    let installed = fs::read_dir("/usr/lib/postgresql").expect("a Postgres server, or UNTWIN_PG_BIN");
+    let installed = fs::read_dir("/usr/lib/postgresql").expect("a Postgres server, or TEST_POSTGRES_BIN");
     let newest = installed.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).max();
-    newest.expect("a Postgres server, or UNTWIN_PG_BIN")
+    newest.expect("a Postgres server, or TEST_POSTGRES_BIN")
 }
 
 fn is_root() -> bool {

@@ -52,12 +52,18 @@ mod lookalikes;
 mod modes;
 #[path = "integration/names.rs"]
 mod names;
+#[path = "integration/newer_postgres.rs"]
+mod newer_postgres;
 #[path = "integration/operations/mod.rs"]
 mod operations;
 #[path = "integration/pipelines.rs"]
 mod pipelines;
+#[path = "integration/pooling.rs"]
+mod pooling;
 #[path = "integration/protection.rs"]
 mod protection;
+#[path = "integration/protocol.rs"]
+mod protocol;
 #[path = "integration/readme.rs"]
 mod readme;
 #[path = "integration/reference.rs"]
@@ -66,6 +72,8 @@ mod reference;
 mod references;
 #[path = "integration/reload.rs"]
 mod reload;
+#[path = "integration/replication.rs"]
+mod replication;
 #[path = "integration/returning.rs"]
 mod returning;
 #[path = "integration/rust_driver.rs"]

@@ -238,6 +238,7 @@ impl Visit<'_> {
             from_client,
             from_server: received,
             backend_key: Vec::new(),
+            console: false,
         };
         let authenticated = async {
             if let Some(proof) = proof {
@@ -247,9 +248,10 @@ impl Visit<'_> {
         };
         self.in_time(Stage::LoggingIn, Box::pin(authenticated)).await?;
         let route = shared.routes.remember(&login.backend_key, machine.clone());
+        // What is not, or not only, SQL.
+        let foreign = parameters.replication || login.console;
         let prepared = async {
-            // Replication is not, or not only, SQL.
-            if !parameters.replication {
+            if !foreign {
                 login.learn(&mut state, &shelf, shared).await?;
             }
             login.release().await
@@ -271,7 +273,7 @@ impl Visit<'_> {
             shelf,
             session: state,
             records: Records::new(self.origin(&parameters, address)),
-            reads: !parameters.replication,
+            reads: !foreign,
             _admission: admission,
             _route: route,
         }))

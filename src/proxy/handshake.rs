@@ -15,6 +15,7 @@ use crate::catalog::{self, Catalog};
 use crate::session::{Answer, Ask, Disposition, Session};
 use crate::wire::authentication::Request;
 use crate::wire::frame::{self, BadLength, HEADER, Header};
+use crate::wire::message;
 use crate::wire::proxy_header::NoHeader;
 use crate::wire::startup::{self, StartupError};
 use crate::wire::tag::{backend, frontend};
@@ -188,6 +189,8 @@ pub(super) struct Login<'a> {
     pub from_server: Buffer,
     /// The body of BackendKeyData, once it has come.
     pub backend_key: Vec<u8>,
+    /// The server is a pooler's own console: what it takes is not SQL, and only in a simple Query.
+    pub console: bool,
     pub binding: Binding,
 }
 
@@ -240,6 +243,7 @@ impl Login<'_> {
             let body = bytes.get(end + HEADER..end + header.frame()).unwrap_or_default();
             match header.tag {
                 backend::PARAMETER_STATUS => {
+                    self.console |= is_console(body);
                     session.server_message(header.tag, body);
                 }
                 backend::BACKEND_KEY_DATA => self.backend_key = body.to_vec(),
@@ -357,6 +361,12 @@ impl Login<'_> {
             }
         }
     }
+}
+
+/// Whether a ParameterStatus is of PgBouncer's console, which calls itself `1.18.0/bouncer`.
+fn is_console(body: &[u8]) -> bool {
+    message::parameter_status(body)
+        .is_some_and(|(name, value)| name == b"server_version" && value.ends_with(b"/bouncer"))
 }
 
 /// The header of the message at the start, if all of it is there.

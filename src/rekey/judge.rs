@@ -147,8 +147,11 @@ impl Judge<'_> {
             };
             let clash = Clash { key, slots, old, tuple, row, hash, first };
             let twin = self.twin(clash);
-            if let (Action::Rekeyed, Some(new)) = (twin.action, twin.new) {
-                self.share(clash, new);
+            if let Some(new) = twin.new {
+                // Also on paper: by another key of the table the row would be no twin any more.
+                if twin.action == Action::Rekeyed {
+                    self.share(clash, new);
+                }
                 let fresh_tuple = self.replace(key, slots, new);
                 self.scratch.claims.extend(fresh_tuple.map(|tuple| (key.index, tuple)));
             }
@@ -224,7 +227,10 @@ impl Judge<'_> {
             return twin;
         }
         if self.is_ambiguous(clash) {
-            twin.action = Action::Ambiguous((self.at.statement, row));
+            twin.action = match self.at.mode {
+                Mode::Observe => Action::Forwarded("ambiguous"),
+                _ => Action::Ambiguous((self.at.statement, row)),
+            };
             return twin;
         }
         twin.new = self.fresh_key(key, slots, old);
@@ -240,7 +246,6 @@ impl Judge<'_> {
     /// first without anybody knowing.
     fn is_ambiguous(&self, clash: Clash<'_>) -> bool {
         self.at.policy.ambiguous == Ambiguous::Fail
-            && self.at.mode != Mode::Observe
             && self.references.came_early(self.own_references, clash.key.index, clash.tuple)
     }
 

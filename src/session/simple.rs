@@ -7,6 +7,7 @@ use super::said::{Parameters, Said};
 use super::{Outcome, Session};
 use crate::catalog::Catalog;
 use crate::rekey::rows::Supply;
+use crate::sql::lex::{Kind, Lexer};
 use crate::sql::split;
 use crate::sql::statement::{self, Statement};
 use crate::wire::tag::frontend;
@@ -35,6 +36,28 @@ fn refuse(text: &[u8], start: usize, refusal: &Refusal, outcome: &mut Outcome) {
 }
 
 impl Session {
+    /// Whether this message leads to the same whatever the catalog says, so that the catalog need not be read again just for it:
+    /// a Query with a single change of the schema, after which it is old in any case. A script of many would read it for each.
+    #[must_use]
+    pub fn needs_no_catalog(&self, tag: u8, body: &[u8]) -> bool {
+        let text = message::query_text(body).and_then(|range| body.get(range));
+        let Some(text) = text.filter(|text| tag == frontend::QUERY && self.literals.can_lex(text)) else {
+            return false;
+        };
+        let options = self.options();
+        let mut statements = split::statements(text, options);
+        let (Some(range), None) = (statements.next(), statements.next()) else { return false };
+        match statement::classify(text, range.clone(), options) {
+            Statement::Ddl => true,
+            // AS may run a query, which calls what the catalog knows.
+            Statement::CreateRelation { .. } => !Lexer::new(text, range, options).any(|token| {
+                token.kind == Kind::Word
+                    && text.get(token.range()).is_some_and(|word| word.eq_ignore_ascii_case(b"as"))
+            }),
+            _ => false,
+        }
+    }
+
     pub(super) fn query(&mut self, body: &[u8], outcome: &mut Outcome) {
         let Some(range) = message::query_text(body) else {
             return self.unread_query(b"", "malformed Query", outcome);

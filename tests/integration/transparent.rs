@@ -9,7 +9,8 @@ use crate::support::message;
 use crate::support::wire::{Reply, Wire};
 use crate::support::{Database, Proxy};
 
-const TABLES: &str = "
+/// What the corpus speaks of.
+pub const TABLES: &str = "
     CREATE TABLE ev (id uuid PRIMARY KEY, v text, src text);
     CREATE TABLE n (i int PRIMARY KEY CHECK (i < 1000), t text NOT NULL DEFAULT 'x');
     CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -18,19 +19,27 @@ const TABLES: &str = "
     CREATE VIEW view_ev AS SELECT id, v FROM ev";
 
 /// The rows every conversation begins with.
-const ROWS: &str = "
+pub const ROWS: &str = "
     TRUNCATE ev, n, ch;
     INSERT INTO n VALUES (1, 'one'), (2, 'two');
     INSERT INTO ev VALUES ('99999999-9999-4999-8999-999999999999', 'old')";
 
-/// Every reply, from the first of the login on, without what differs between two sessions of one server.
-fn replies(login: (Wire, Vec<Reply>), talk: &[(Vec<u8>, &str)], cut: usize) -> Vec<Reply> {
+/// Every reply, from the first of the login on and up to an early end, without what differs between two sessions of one server.
+pub fn replies(login: (Wire, Vec<Reply>), talk: &[(Vec<u8>, &str)], cut: usize) -> Vec<Reply> {
     let (mut wire, mut replies) = login;
     for (bytes, until) in talk {
         for piece in bytes.chunks(cut) {
-            wire.send(piece);
+            wire.send_regardless(piece);
         }
-        replies.extend(until.bytes().flat_map(|tag| wire.until(tag)));
+        // The other side may end a conversation that it does not like: then it ends there, and both times.
+        for tag in until.bytes() {
+            while let Ok(reply) = wire.reply() {
+                replies.push(reply);
+                if replies.last().is_some_and(|reply| reply.tag == tag) {
+                    break;
+                }
+            }
+        }
         if until.is_empty() {
             replies.extend(wire.until_end());
         }
@@ -58,7 +67,7 @@ fn mask_table_ids(fields: &mut [u8]) {
     }
 }
 
-fn login(address: std::net::SocketAddr, database: &Database) -> (Wire, Vec<Reply>) {
+pub fn login(address: std::net::SocketAddr, database: &Database) -> (Wire, Vec<Reply>) {
     // The twin has the other name: nothing the server says in these conversations contains it.
     Wire::open(address, &[("user", "postgres"), ("database", &database.name), ("application_name", "test")])
         .expect("a login")
@@ -80,12 +89,12 @@ fn replies_are_those_of_the_bare_server() {
 }
 
 /// Two databases that differ in their name alone, not even in the ids of their tables.
-fn two_alike(schema: &str) -> (Database, Database) {
+pub fn two_alike(schema: &str) -> (Database, Database) {
     let untouched = Database::fresh(schema);
     (untouched.twin(), untouched.twin())
 }
 
-fn assert_same(name: &str, expected: &[Reply], actual: &[Reply]) {
+pub fn assert_same(name: &str, expected: &[Reply], actual: &[Reply]) {
     for (place, pair) in expected.iter().zip(actual).enumerate() {
         assert!(
             pair.0 == pair.1,
@@ -121,6 +130,28 @@ fn repeats(sql: &str) -> bool {
     keys.iter().any(|key| sql.contains(key))
         || sql.starts_with("PREPARE TRANSACTION")
         || sql.starts_with("VACUUM")
+}
+
+#[test]
+fn a_temporary_schema_is_made_by_the_client_alone() {
+    // Asking a session where its path leads may make what the path lists.
+    let (direct, through) =
+        two_alike("CREATE SCHEMA other; CREATE TABLE ev (id uuid); CREATE TABLE other.ev (id uuid)");
+    let proxy = Proxy::before(&through);
+    let talk: Talk = [
+        "SET search_path TO PG_Temp",
+        "COMMENT ON TABLE public.ev IS 'after a change the path is asked for again'",
+        "BEGIN",
+        "SELECT current_schema() IS NOT NULL",
+        "PREPARE TRANSACTION 'a transaction that has made it'",
+        "ROLLBACK",
+    ]
+    .map(q)
+    .into();
+    let expected = replies(login(direct.address, &direct), &talk, usize::MAX);
+    assert!(expected.iter().any(|reply| reply.field(b'C').as_deref() == Some("0A000")), "{expected:?}");
+    let actual = replies(login(proxy.address, &through), &talk, usize::MAX);
+    assert_same("PREPARE TRANSACTION", &expected, &actual);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Private Postgres servers and databases in them; leaves no process and no file behind, however the tests end.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use super::{Wire, program};
 
-/// Makes a cluster, serves it, and takes it away when the pipe on its stdin closes: that happens when the test
-/// process ends, also when it is killed. Runs in a process group of its own, so that Ctrl-C reaches it as a closed pipe too.
+/// Makes a cluster by a program and its words, serves it, and takes it away when the pipe on its stdin closes: that happens when
+/// the test process ends, also when it is killed. Runs in a process group of its own, so that Ctrl-C reaches it as a closed pipe too.
 const SUPERVISOR: &str = r#"
 set -eu
-initdb=$1 postgres=$2 port=$3; shift 3
+make=$1 words=$2 postgres=$3 port=$4; shift 4
 server=
 directory=$(mktemp -d /tmp/untwin-pg.XXXXXX)
 finish() {
@@ -26,12 +27,15 @@ finish() {
 trap finish EXIT
 trap 'exit 1' HUP INT TERM
 cd "$directory"
-"$initdb" -D "$directory/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
+"$make" -D "$directory/data" $words >make.log 2>&1 || { cat make.log >&2; exit 1; }
 "$postgres" -D "$directory/data" -k "$directory" -p "$port" "$@" >server.log 2>&1 </dev/null &
 server=$!
 echo "$directory"
 read -r end || :
 "#;
+
+/// What makes an empty cluster.
+const INITDB: (&str, &str) = ("initdb", "-U postgres -A trust -E UTF8 --locale=C --no-sync");
 
 /// Fast and forgetful, since nothing here outlives the tests; quiet, since nobody reads the log unless a test fails.
 const SETTINGS: &[&str] = &[
@@ -67,10 +71,22 @@ impl Cluster {
     ///
     /// Panics with the server's log when it does not come up within thirty seconds.
     pub fn start(settings: &[&str]) -> Cluster {
+        Self::made_by(INITDB, settings)
+    }
+
+    /// Starts a standby that is a copy of the server at this address and follows it from there.
+    ///
+    /// Panics like [`Self::start`].
+    pub fn standby(of: SocketAddr) -> Cluster {
+        let words = format!("-R -X stream -c fast --no-sync -h {} -p {} -U postgres", of.ip(), of.port());
+        Self::made_by(("pg_basebackup", &words), &[])
+    }
+
+    fn made_by(maker: (&str, &str), settings: &[&str]) -> Cluster {
         let mut log = String::new();
         for _ in 0..3 {
             // Another process may take the free port before the server does: then try again with another one.
-            match Self::attempt(settings) {
+            match Self::attempt(maker, settings) {
                 Ok(cluster) => return cluster,
                 Err(why) => log.push_str(&why),
             }
@@ -78,11 +94,11 @@ impl Cluster {
         panic!("no Postgres server: {log}")
     }
 
-    fn attempt(settings: &[&str]) -> Result<Cluster, String> {
+    fn attempt((maker, words): (&str, &str), settings: &[&str]) -> Result<Cluster, String> {
         let port = free_port();
         let mut supervisor = unprivileged("sh");
         supervisor.args(["-c", SUPERVISOR, "untwin-test-cluster"]);
-        supervisor.arg(program::find("initdb")).arg(program::find("postgres")).arg(port.to_string());
+        supervisor.arg(program::find(maker)).arg(words).arg(program::find("postgres")).arg(port.to_string());
         supervisor.args(SETTINGS.iter().chain(settings).flat_map(|setting| ["-c", setting]));
         supervisor.current_dir("/").process_group(0);
         supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -213,13 +229,22 @@ pub fn free_port() -> u16 {
 
 /// A command that runs as an unprivileged user, since a Postgres server refuses to run as root.
 fn unprivileged(program: &str) -> Command {
-    let Some((user, group)) = server_user() else { return Command::new(program) };
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", &user, "--regid", &group, "--clear-groups", "--", program]);
+    let words = as_server(Path::new(program));
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
     command
 }
 
-/// Makes the user that servers run as the owner of a file, since a server insists on that for its key.
+/// The words of a command that runs a program as the user that servers run as.
+pub fn as_server(program: &Path) -> Vec<OsString> {
+    let Some((user, group)) = server_user() else { return vec![program.into()] };
+    let mut words: Vec<OsString> =
+        ["setpriv", "--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from).into();
+    words.push(program.into());
+    words
+}
+
+/// Makes the user that servers run as the owner of a file or directory, since they insist on it.
 pub fn give_to_server(path: &Path) {
     if let Some((user, group)) = server_user() {
         let id = |text: String| text.parse().ok();

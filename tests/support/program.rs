@@ -7,17 +7,22 @@ use std::process::{Command, Output, Stdio};
 /// The longest any helper program may run, in seconds.
 const LIMIT: &str = "120";
 
-/// Where a Postgres program is: `UNTWIN_TEST_PG_BIN`, then PATH, then Debian's directories, newest version first.
+/// Where a program is: `TEST_POSTGRES_BIN`, then PATH, then Debian's directories, newest version first.
 ///
-/// Panics with the name when it is nowhere: a machine without Postgres cannot run these tests.
+/// Panics with the name when it is nowhere: a machine without Postgres and PgBouncer cannot run these tests.
 pub fn find(name: &str) -> PathBuf {
     let mut places: Vec<PathBuf> =
-        std::env::var_os("UNTWIN_TEST_PG_BIN").map(PathBuf::from).into_iter().collect();
+        std::env::var_os("TEST_POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
     places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     places.extend(debian_directories());
+    // Daemons are there, and not every user's PATH says so.
+    places.push("/usr/sbin".into());
     let found = places.iter().map(|place| place.join(name)).find(|path| path.is_file());
-    found
-        .unwrap_or_else(|| panic!("{name} is neither in UNTWIN_TEST_PG_BIN nor PATH nor /usr/lib/postgresql"))
+    found.unwrap_or_else(|| {
+        panic!(
+            "{name} is neither in TEST_POSTGRES_BIN nor PATH nor /usr/lib/postgresql; tests/run installs it"
+        )
+    })
 }
 
 fn debian_directories() -> Vec<PathBuf> {

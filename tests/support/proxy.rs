@@ -41,9 +41,9 @@ pub struct Proxy {
     _directory: TempDir,
 }
 
-/// The binary under test: what cargo built, or `UNTWIN_TEST_BIN` to test another build.
+/// The binary under test: what cargo built, or `TEST_UNTWIN_BINARY` to test another build.
 pub fn binary() -> PathBuf {
-    std::env::var_os("UNTWIN_TEST_BIN")
+    std::env::var_os("TEST_UNTWIN_BINARY")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_untwin")), PathBuf::from)
 }
 

@@ -119,6 +119,13 @@ impl Wire {
         Ok(Wire { stream, received: Vec::new(), backend_key: Vec::new() })
     }
 
+    /// A single byte: the answer to a request for encryption.
+    pub fn byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.stream.read_exact(&mut byte).expect("an answer");
+        byte[0]
+    }
+
     /// Reads until the server is ready for the first query; notes the backend key.
     pub fn greeting(&mut self) -> io::Result<Vec<Reply>> {
         let replies = self.try_until(|reply| matches!(reply.tag, b'Z' | b'E'))?;

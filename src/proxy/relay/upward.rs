@@ -181,7 +181,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
                     Want::Whole if unseen < header.frame() => return Pause::More,
                     Want::Whole if header.tag == frontend::COPY_DONE && state.session.copies() => return Pause::CopyDone,
                     Want::Whole => {
-                        if !refreshed && is_statement(header.tag) && link.is_stale(&state.session) {
+                        if !refreshed
+                            && is_statement(header.tag)
+                            && link.is_stale(&state.session)
+                            && !state.session.needs_no_catalog(header.tag, self.body(header))
+                        {
                             return Pause::Refresh;
                         }
                         refreshed = false;
@@ -216,6 +220,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Upward<'a, R, W> {
         if !held {
             self.safe = self.seen;
         }
+    }
+
+    /// The body of the message that comes next, all of which is there.
+    fn body(&self, header: Header) -> &[u8] {
+        let start = self.seen + HEADER;
+        self.buffer.filled().get(start..start + header.body).unwrap_or_default()
     }
 
     fn message(&mut self, state: &mut State, header: Header) {
