@@ -238,7 +238,7 @@ counters! {
     draining: Gauge, "1 once nobody is let in any more, since the process ends." {
         draining: Number [];
     }
-    panics_total: Counter, "Faults of untwin itself, each of which ended one session." {
+    panics_total: Counter, "Faults of untwin itself; the session of each goes on without inspection." {
         panics_total: Number [];
     }
 }
