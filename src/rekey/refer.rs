@@ -102,7 +102,7 @@ impl Judge<'_> {
     /// A value that cannot be read may come to be a shared key if it mentions one; if it is made from parameters,
     /// or not known at all, if the statement does.
     fn hidden(&self, index: IndexId, value: Value<'_>) -> Option<(u128, Whose)> {
-        let Value::Unknown(bytes) = value else { return None };
+        let (Value::Unknown(bytes) | Value::Expression { text: bytes, .. }) = value else { return None };
         let anywhere = bytes.is_empty() || memchr::memchr(b'$', bytes).is_some();
         let sources: &[&[u8]] = if anywhere { &self.at.sources } else { &[] };
         let named = |bytes: &&[u8]| self.references.named_of(self.own_references, index, bytes);
