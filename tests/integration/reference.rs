@@ -226,6 +226,9 @@ impl Model {
     ) -> Result<String, &'static str> {
         let mut touched = BTreeSet::new();
         let mut count = 0;
+        if on_conflict == OnConflict::Update {
+            rows.iter().for_each(|row| self.doubt_if_shared(table, row.key));
+        }
         for row in rows {
             let content = row.content.ok_or("23502")?;
             let tuple = (row.tenant, Key::Given(row.key));
@@ -236,7 +239,6 @@ impl Model {
                 OnConflict::Update if exists && !touched.insert(tuple) => return Err("21000"),
                 OnConflict::Nothing | OnConflict::Update => {
                     touched.insert(tuple);
-                    self.unsure |= self.current.shared.contains(&(table, tuple));
                     self.current.tables.entry(table).or_default().insert(tuple, content);
                 }
             }
@@ -297,7 +299,7 @@ impl Model {
         Ok(format!("UPDATE {}", usize::from(from.is_some())))
     }
 
-    /// An UPDATE or DELETE that names a shared key is made to fail.
+    /// An UPDATE or DELETE that names a shared key is made to fail, and so is an upsert that updates.
     fn doubt_if_shared(&mut self, table: usize, key: u32) {
         self.unsure |=
             self.current.shared.iter().any(|(of, tuple)| *of == table && tuple.1 == Key::Given(key));
