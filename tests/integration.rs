@@ -20,7 +20,7 @@ mod corpus;
 mod cuts;
 #[path = "integration/deaths.rs"]
 mod deaths;
-#[path = "integration/differential.rs"]
+#[path = "integration/differential/mod.rs"]
 mod differential;
 #[path = "integration/encodings.rs"]
 mod encodings;
@@ -30,8 +30,6 @@ mod expect;
 mod families;
 #[path = "integration/freed.rs"]
 mod freed;
-#[path = "integration/generator.rs"]
-mod generator;
 #[path = "integration/harmless.rs"]
 mod harmless;
 #[path = "integration/hostile.rs"]
@@ -58,8 +56,6 @@ mod pipelines;
 mod protection;
 #[path = "integration/readme.rs"]
 mod readme;
-#[path = "integration/reference.rs"]
-mod reference;
 #[path = "integration/references.rs"]
 mod references;
 #[path = "integration/reload.rs"]

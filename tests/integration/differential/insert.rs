@@ -1,0 +1,411 @@
+//! An INSERT or COPY in the model: first what the contract makes of its rows, then what the database does with them.
+
+use super::case::*;
+use super::database::{Key, Row, State, Value, default, refuses};
+use super::model::{Action, Expected, Model, Said, one};
+use super::schema::{Default, Foreign, Is, Quirk, Route, Table, When};
+use super::window::{Part, Tuple, Whose, Window};
+
+/// What became of a row that was looked at.
+struct Seen<'m> {
+    insert: &'m Insert,
+    table: usize,
+    /// The place of the row.
+    place: (u64, u64),
+}
+
+impl Seen<'_> {
+    /// A number as it is compared with others: by its bytes. One that is cast is compared with nothing.
+    fn number(&self, number: u32) -> Option<Part> {
+        let is_cast =
+            matches!(self.insert.carrier, Carrier::Selects | Carrier::JsonLiteral | Carrier::JsonText);
+        (!is_cast).then(|| Part::Sent(self.insert.carrier.is_binary(), number.to_string()))
+    }
+}
+
+impl Model<'_> {
+    /// Runs it; gives its tag.
+    pub fn insert(&mut self, insert: &Insert, said: &mut Vec<Said>) -> Result<String, Vec<State>> {
+        let relation = &self.schema.relations[insert.relation];
+        let at = relation.table;
+        let table = &self.schema.tables[at];
+        if insert.on_conflict == OnConflict::Update || insert.carrier == Carrier::Filtered {
+            for cell in insert.rows.iter().flatten() {
+                if let Cell::Key(key) = cell {
+                    self.refuse_shared(insert.relation, Some(*key))?;
+                }
+            }
+        }
+        if self.is_opaque(insert) {
+            self.clear_all();
+            self.doubt |= insert.carrier == Carrier::Execute;
+        }
+        let errors = analysis(table, insert);
+        let mut rows: Vec<Row> = insert.rows.iter().map(|row| self.resolve(insert, row)).collect();
+        if !errors.is_empty() && !insert.carrier.is_copy() {
+            return Err(errors);
+        }
+        let ignored = table.quirk == Quirk::Nothing && !insert.carrier.is_copy();
+        let first_record = self.expected.len();
+        let refused = if self.inspects(insert) { self.look(insert, at, &mut rows) } else { false };
+        if refused && !insert.carrier.is_copy() {
+            return Err(one("23505"));
+        }
+        let result = if ignored { Ok(0) } else { self.store(insert, at, relation.route, &rows, said) };
+        if insert.carrier.is_copy() && (refused || result.is_err()) {
+            // The server may have stopped listening before the proxy had read the row.
+            self.expected[first_record..].iter_mut().for_each(|record| record.optional = true);
+        }
+        if refused {
+            // The data stops at the row in question: what came before it may have failed already.
+            return Err([one("57014"), result.err().unwrap_or_default()].concat());
+        }
+        self.inserted(at);
+        let count = result?;
+        Ok(match insert.carrier {
+            Carrier::Cte => {
+                said.push(Said::Row(vec![Value::Number(count)]));
+                "SELECT 1".to_owned()
+            }
+            carrier if carrier.is_copy() => format!("COPY {count}"),
+            _ => format!("INSERT 0 {count}"),
+        })
+    }
+
+    /// The row that is stored, if nothing is done about its keys.
+    pub fn resolve(&mut self, insert: &Insert, cells: &[Cell]) -> Row {
+        let table = &self.schema.tables[self.schema.relations[insert.relation].table];
+        let sent =
+            |column: usize| insert.columns.iter().position(|&other| other == column).map(|at| cells[at]);
+        let content = match sent(table.always(Is::Content)) {
+            Some(Cell::Number(content)) => Some(content),
+            _ => None,
+        };
+        let mut row = Vec::new();
+        for (at, column) in table.columns.iter().enumerate() {
+            let ignored =
+                insert.overriding == Overriding::User && matches!(column.default, Default::Identity { .. });
+            row.push(match sent(at).filter(|_| !ignored) {
+                Some(Cell::Key(key)) => Value::Key(Key::Given(key)),
+                Some(Cell::NoKey) => Value::Text("no key"),
+                Some(Cell::Number(number)) => Value::Number(number),
+                Some(Cell::Text(text)) => Value::Text(text),
+                Some(Cell::Null) => Value::Null,
+                Some(Cell::Default) | None => {
+                    self.drawn += 1;
+                    default(column.default, content, self.drawn, self.transaction)
+                }
+            });
+        }
+        row
+    }
+
+    /// Looks at the rows as the contract does, and writes fresh keys into them; gives whether the statement is refused.
+    fn look(&mut self, insert: &Insert, table: usize, rows: &mut [Row]) -> bool {
+        let mut window = std::mem::take(&mut self.now.window);
+        let mut refused = false;
+        for (number, row) in (1..).zip(rows) {
+            let cells = &insert.rows[number - 1];
+            let seen = Seen { insert, table, place: (self.ordinal, number as u64) };
+            if self.follow(&seen, cells, row, &mut window) {
+                refused = true;
+                break;
+            }
+            if insert.on_conflict == OnConflict::Fail {
+                self.rekey(&seen, cells, row, &mut window);
+            }
+        }
+        self.now.window = window;
+        refused
+    }
+
+    /// Lets references follow the row they belong to; gives whether one is ambiguous.
+    fn follow(&mut self, seen: &Seen, cells: &[Cell], row: &mut Row, window: &mut Window) -> bool {
+        let table = &self.schema.tables[seen.table];
+        for foreign in &table.foreign {
+            let Some((tuple, column, key)) = self.named(seen, foreign, cells, row) else { continue };
+            let itself = foreign.parent == seen.table && row[table.always(Is::Key)] == Value::Key(key);
+            if itself {
+                continue;
+            }
+            match window.whose(&tuple) {
+                Whose::Nobodys => {}
+                Whose::Only => window.child(tuple),
+                Whose::Ambiguous(_) => return true,
+                Whose::Last(holder) => {
+                    let (Key::Given(old), Key::Fresh(fresh)) = (key, holder.key) else { continue };
+                    row[column] = Value::Key(holder.key);
+                    self.expect(Expected {
+                        action: Action::Followed,
+                        table: seen.table,
+                        column,
+                        old,
+                        fresh,
+                        place: seen.place,
+                        first: holder.place,
+                        committed: false,
+                        optional: false,
+                        uncounted: self.erred,
+                    });
+                    window.child(tuple);
+                }
+            }
+        }
+        false
+    }
+
+    /// The parent's tuple that a row names whole, the column that names its key, and the key.
+    fn named(
+        &self,
+        seen: &Seen,
+        foreign: &Foreign,
+        cells: &[Cell],
+        row: &Row,
+    ) -> Option<(Tuple, usize, Key)> {
+        let parent = &self.schema.tables[foreign.parent];
+        let is_of = |columns: &[usize]| columns.iter().all(|at| foreign.parent_columns.contains(at));
+        let unique = parent.uniques.iter().position(|unique| {
+            unique.rekey.is_some() && unique.columns.len() == foreign.columns.len() && is_of(&unique.columns)
+        })?;
+        let mut found = None;
+        let mut parts = Vec::new();
+        for &column in &parent.uniques[unique].columns {
+            let place = foreign.parent_columns.iter().position(|&at| at == column)?;
+            let own = foreign.columns[place];
+            let at = seen.insert.columns.iter().position(|&sent| sent == own)?;
+            let part = match (cells[at], row[own]) {
+                (Cell::Key(_), Value::Key(key)) => {
+                    found = Some((own, key));
+                    Part::Key(key)
+                }
+                (Cell::Number(number), _) => seen.number(number)?,
+                _ => return None,
+            };
+            parts.push(part);
+        }
+        let (column, key) = found?;
+        Some(((foreign.parent, unique, parts), column, key))
+    }
+
+    /// Gives a twin a fresh key, in each of its unique indexes.
+    fn rekey(&mut self, seen: &Seen, cells: &[Cell], row: &mut Row, window: &mut Window) {
+        let table = &self.schema.tables[seen.table];
+        let mut claims = Vec::new();
+        for (unique, index) in table.uniques.iter().enumerate() {
+            let Some(rekey) = index.rekey else { continue };
+            let Some(tuple) = tuple(seen, table, unique, cells, row) else { continue };
+            let Value::Key(Key::Given(old)) = row[rekey] else { continue };
+            let Some(first) = window.holder(&tuple) else {
+                claims.push(tuple);
+                continue;
+            };
+            if !self.is_to_be_rekeyed(seen, old, first.place, first.certain) {
+                continue;
+            }
+            let fresh = self.expected.len() as u32 + 1;
+            let itself: Vec<usize> = (0..row.len())
+                .filter(|&at| table.columns[at].is == Is::Parent && row[at] == row[rekey])
+                .filter(|_| table.foreign.iter().any(|foreign| foreign.parent == seen.table))
+                .collect();
+            for at in itself.into_iter().chain([rekey]) {
+                row[at] = Value::Key(Key::Fresh(fresh));
+            }
+            self.expect(Expected {
+                action: Action::Rekeyed,
+                table: seen.table,
+                column: rekey,
+                old,
+                fresh,
+                place: seen.place,
+                first: first.place,
+                committed: false,
+                optional: false,
+                uncounted: self.erred,
+            });
+            window.share(&tuple, old, first.place, Key::Fresh(fresh), seen.place);
+        }
+        claims.into_iter().for_each(|tuple| window.claim(tuple, seen.place));
+    }
+
+    fn is_to_be_rekeyed(&mut self, seen: &Seen, old: u32, first: (u64, u64), certain: bool) -> bool {
+        if self.keys.is_named(old) {
+            return false;
+        }
+        let guard = self.guard.filter(|(mark, _)| first.0 < seen.place.0 && first.0 <= *mark);
+        if let Some((_, true)) = guard
+            && !self.doubt
+        {
+            return false;
+        }
+        if guard.is_none() && certain && !self.doubt {
+            return true;
+        }
+        self.open += 1;
+        let place = (!self.erred).then_some(seen.place);
+        let nth = self
+            .expected
+            .iter()
+            .filter(|other| other.action == Action::Rekeyed && other.table == seen.table && other.old == old);
+        self.oracle.was_rekeyed(seen.table, old, place, nth.count())
+    }
+
+    fn expect(&mut self, record: Expected) {
+        self.now.kept.push(self.expected.len());
+        self.expected.push(record);
+    }
+
+    /// Stores rows as the database does; gives how many.
+    fn store(
+        &mut self,
+        insert: &Insert,
+        at: usize,
+        route: Route,
+        rows: &[Row],
+        said: &mut Vec<Said>,
+    ) -> Result<u32, Vec<State>> {
+        let table = &self.schema.tables[at];
+        if insert.carrier.is_copy() {
+            if table.quirk == Quirk::Secured {
+                return Err(one("0A000"));
+            }
+            let unread = |row: &&Row| no_key(table, row).or_else(|| refuses(table, route, row));
+            if !table.copies_row_by_row()
+                && let Some(state) = rows.iter().find_map(|row| unread(&row))
+            {
+                return Err(one(state));
+            }
+        }
+        let mut touched: Vec<Row> = Vec::new();
+        let mut replies = Vec::new();
+        for row in rows {
+            let mut row = row.clone();
+            if let Some(state) = no_key(table, &row) {
+                return Err(one(state));
+            }
+            match (table.quirk, &mut row) {
+                (Quirk::Skips, row) if content_of(table, row).is_some_and(|content| content % 3 == 2) => {
+                    continue;
+                }
+                (Quirk::Notes, row) => row[table.always(Is::Note)] = Value::Text("seen"),
+                _ => {}
+            }
+            if let Some(state) = refuses(table, route, &row) {
+                return Err(one(state));
+            }
+            if let Some(existing) = self.conflict(insert, at, &row, &touched)? {
+                if let Some(place) = existing {
+                    let stored = &mut self.now.data.tables[at][place];
+                    stored[table.always(Is::Note)] = Value::Text("u");
+                    touched.push(stored.clone());
+                    replies.push(stored.clone());
+                }
+                continue;
+            }
+            self.now.data.tables[at].push(row.clone());
+            touched.push(row.clone());
+            replies.push(row);
+        }
+        let fresh: Vec<Row> =
+            replies.iter().filter(|row| row[table.always(Is::Note)] != Value::Text("u")).cloned().collect();
+        if table.quirk == Quirk::Also && !insert.carrier.is_copy() {
+            self.now.data.log.extend(fresh.iter().filter_map(|row| content_of(table, row)));
+        }
+        if self.now.data.has_clash(self.schema, When::Statement) {
+            return Err(one("23505"));
+        }
+        for row in &fresh {
+            if !self.now.data.refers_to_something(table, row) {
+                return Err(one("23503"));
+            }
+            self.now.data.after_row(self.schema, at, row).map_err(one)?;
+        }
+        if insert.returning {
+            let shown = [table.always(Is::Key), table.always(Is::Content)];
+            said.extend(replies.iter().map(|row| Said::Row(shown.map(|at| row[at]).to_vec())));
+        }
+        Ok(u32::try_from(replies.len()).expect("few rows"))
+    }
+
+    /// What a row meets: an error, nothing, or a row that is left alone (`Some(None)`) or updated.
+    #[allow(clippy::option_option)]
+    fn conflict(
+        &self,
+        insert: &Insert,
+        at: usize,
+        row: &Row,
+        touched: &[Row],
+    ) -> Result<Option<Option<usize>>, Vec<State>> {
+        let table = &self.schema.tables[at];
+        let data = &self.now.data;
+        let met = |unique: usize| data.forbids(table, at, unique, row);
+        let all = 0..table.uniques.len();
+        match insert.on_conflict {
+            OnConflict::Fail if all.clone().any(|unique| met(unique).is_some()) => Err(one("23505")),
+            OnConflict::Fail => Ok(None),
+            OnConflict::Nothing => Ok(all.into_iter().any(|unique| met(unique).is_some()).then_some(None)),
+            OnConflict::Update => {
+                let arbiter = table.arbiter().expect("upserts name an index");
+                if let Some(place) = met(arbiter) {
+                    let twice = touched.contains(&data.tables[at][place]);
+                    return if twice { Err(one("21000")) } else { Ok(Some(Some(place))) };
+                }
+                if all.into_iter().any(|unique| met(unique).is_some()) { Err(one("23505")) } else { Ok(None) }
+            }
+        }
+    }
+}
+
+fn content_of(table: &Table, row: &[Value]) -> Option<u32> {
+    super::database::content(table, row)
+}
+
+/// A `uuid` that is none.
+fn no_key(table: &Table, row: &Row) -> Option<State> {
+    let bad =
+        |at: &usize| matches!(table.columns[*at].kind, "uuid" | "kid") && row[*at] == Value::Text("no key");
+    (0..row.len()).find(bad).map(|_| "22P02")
+}
+
+/// What the statement is refused for before any of its rows; which of several is not told.
+fn analysis(table: &Table, insert: &Insert) -> Vec<State> {
+    let always = |at: usize| table.columns[insert.columns[at]].default == Default::Identity { always: true };
+    let said = |row: &Vec<Cell>| (0..row.len()).any(|at| always(at) && row[at] != Cell::Default);
+    let uuid = |at: usize| matches!(table.columns[insert.columns[at]].kind, "uuid" | "kid");
+    let bad = |row: &Vec<Cell>| (0..row.len()).any(|at| uuid(at) && row[at] == Cell::NoKey);
+    let mut states = Vec::new();
+    if insert.overriding == Overriding::Unsaid && insert.rows.iter().any(said) {
+        states.push("428C9");
+    }
+    if insert.rows.iter().any(bad) {
+        states.extend(["22P02", "22P03", "08P01"]);
+    }
+    states
+}
+
+/// The tuple of an index as far as it is sent; `None`: it equals no other.
+fn tuple(seen: &Seen, table: &Table, unique: usize, cells: &[Cell], row: &Row) -> Option<Tuple> {
+    let index = &table.uniques[unique];
+    let mut parts = Vec::new();
+    for &column in &index.columns {
+        let (sent, default) =
+            (seen.insert.columns.iter().position(|&other| other == column), table.columns[column].default);
+        let identity = matches!(default, Default::Identity { .. });
+        if identity && seen.insert.overriding == Overriding::User {
+            return None;
+        }
+        let null = || index.nulls_not_distinct.then_some(Part::Null);
+        parts.push(match (sent.map(|at| cells[at]), row[column]) {
+            (Some(Cell::Key(_)), Value::Key(key)) => Part::Key(key),
+            (Some(Cell::Number(number)), _) => seen.number(number)?,
+            (Some(Cell::Text(text)), _) => Part::Sent(false, text.to_owned()),
+            (Some(Cell::Null), _) => null()?,
+            (Some(Cell::Default) | None, _) => match default {
+                Default::Stable(_) => Part::Stable,
+                Default::Null if index.nulls_not_distinct => Part::Stable,
+                _ => return None,
+            },
+            _ => return None,
+        });
+    }
+    Some((seen.table, unique, parts))
+}
