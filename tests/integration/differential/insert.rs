@@ -4,7 +4,7 @@ use super::case::*;
 use super::database::{Key, Row, State, Value, default, refuses};
 use super::model::{Action, Expected, Model, Said, one};
 use super::schema::{Default, Foreign, Is, Quirk, Route, Table, When};
-use super::window::{Part, Tuple, Whose, Window};
+use super::window::{Form, Part, Tuple, Whose, Window};
 
 /// What became of a row that was looked at.
 struct Seen<'m> {
@@ -19,7 +19,13 @@ impl Seen<'_> {
     fn number(&self, number: u32) -> Option<Part> {
         let is_cast =
             matches!(self.insert.carrier, Carrier::Selects | Carrier::JsonLiteral | Carrier::JsonText);
-        (!is_cast).then(|| Part::Sent(self.insert.carrier.is_binary(), number.to_string()))
+        let form = match self.insert.carrier {
+            // An element has a type of its own.
+            Carrier::ArrayBinaries => Form::Element,
+            carrier if carrier.is_binary() => Form::Binary,
+            _ => Form::Text,
+        };
+        (!is_cast).then(|| Part::Sent(form, number.to_string()))
     }
 }
 
@@ -29,11 +35,10 @@ impl Model<'_> {
         let relation = &self.schema.relations[insert.relation];
         let at = relation.table;
         let table = &self.schema.tables[at];
-        if insert.on_conflict == OnConflict::Update || insert.carrier == Carrier::Filtered {
-            for cell in insert.rows.iter().flatten() {
-                if let Cell::Key(key) = cell {
-                    self.refuse_shared(insert.relation, Some(*key))?;
-                }
+        let meant = self.meant_unread(insert, at);
+        for cell in insert.rows.iter().flatten() {
+            if let Cell::Key(key) = cell {
+                self.refuse_shared(&meant, Some(*key))?;
             }
         }
         if self.is_opaque(insert) {
@@ -70,6 +75,16 @@ impl Model<'_> {
             carrier if carrier.is_copy() => format!("COPY {count}"),
             _ => format!("INSERT 0 {count}"),
         })
+    }
+
+    /// The tables whose keys the statement may not name once they are shared, since its rows are not looked at.
+    fn meant_unread(&self, insert: &Insert, table: usize) -> Vec<usize> {
+        match insert.carrier {
+            Carrier::Filtered => [vec![table], self.parents(insert.relation)].concat(),
+            Carrier::Execute if self.extended => (0..self.schema.tables.len()).collect(),
+            _ if insert.on_conflict == OnConflict::Update => vec![table],
+            _ => Vec::new(),
+        }
     }
 
     /// The row that is stored, if nothing is done about its keys.
@@ -205,7 +220,12 @@ impl Model<'_> {
             let fresh = self.expected.len() as u32 + 1;
             let itself: Vec<usize> = (0..row.len())
                 .filter(|&at| table.columns[at].is == Is::Parent && row[at] == row[rekey])
-                .filter(|_| table.foreign.iter().any(|foreign| foreign.parent == seen.table))
+                .filter(|_| {
+                    let names = |foreign: &Foreign| {
+                        foreign.parent == seen.table && foreign.parent_columns.contains(&rekey)
+                    };
+                    table.foreign.iter().any(names)
+                })
                 .collect();
             for at in itself.into_iter().chain([rekey]) {
                 row[at] = Value::Key(Key::Fresh(fresh));
@@ -268,7 +288,8 @@ impl Model<'_> {
             if table.quirk == Quirk::Secured {
                 return Err(one("0A000"));
             }
-            let unread = |row: &&Row| no_key(table, row).or_else(|| refuses(table, route, row));
+            let unread =
+                |row: &&Row| no_key(table, insert.carrier, row).or_else(|| refuses(table, route, row));
             if !table.copies_row_by_row()
                 && let Some(state) = rows.iter().find_map(|row| unread(&row))
             {
@@ -279,7 +300,7 @@ impl Model<'_> {
         let mut replies = Vec::new();
         for row in rows {
             let mut row = row.clone();
-            if let Some(state) = no_key(table, &row) {
+            if let Some(state) = no_key(table, insert.carrier, &row) {
                 return Err(one(state));
             }
             match (table.quirk, &mut row) {
@@ -360,10 +381,11 @@ fn content_of(table: &Table, row: &[Value]) -> Option<u32> {
 }
 
 /// A `uuid` that is none.
-fn no_key(table: &Table, row: &Row) -> Option<State> {
+fn no_key(table: &Table, carrier: Carrier, row: &Row) -> Option<State> {
     let bad =
         |at: &usize| matches!(table.columns[*at].kind, "uuid" | "kid") && row[*at] == Value::Text("no key");
-    (0..row.len()).find(bad).map(|_| "22P02")
+    let state = if carrier == Carrier::CopyBinary { "08P01" } else { "22P02" };
+    (0..row.len()).find(bad).map(|_| state)
 }
 
 /// What the statement is refused for before any of its rows; which of several is not told.
@@ -376,7 +398,9 @@ fn analysis(table: &Table, insert: &Insert) -> Vec<State> {
     if insert.overriding == Overriding::Unsaid && insert.rows.iter().any(said) {
         states.push("428C9");
     }
-    if insert.rows.iter().any(bad) {
+    // Nothing instead of an INSERT does not even read a document.
+    let json = matches!(insert.carrier, Carrier::JsonLiteral | Carrier::JsonText);
+    if insert.rows.iter().any(bad) && !(json && table.quirk == Quirk::Nothing) {
         states.extend(["22P02", "22P03", "08P01"]);
     }
     states
@@ -397,7 +421,7 @@ fn tuple(seen: &Seen, table: &Table, unique: usize, cells: &[Cell], row: &Row) -
         parts.push(match (sent.map(|at| cells[at]), row[column]) {
             (Some(Cell::Key(_)), Value::Key(key)) => Part::Key(key),
             (Some(Cell::Number(number)), _) => seen.number(number)?,
-            (Some(Cell::Text(text)), _) => Part::Sent(false, text.to_owned()),
+            (Some(Cell::Text(text)), _) => Part::Sent(Form::Text, text.to_owned()),
             (Some(Cell::Null), _) => null()?,
             (Some(Cell::Default) | None, _) => match default {
                 Default::Stable(_) => Part::Stable,

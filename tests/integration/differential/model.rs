@@ -248,17 +248,17 @@ impl<'a> Model<'a> {
         let schema = self.schema;
         match statement {
             Statement::Delete { relation, which } => {
-                self.refuse_shared(*relation, which_key(*which))?;
+                self.refuse_shared(&self.meant(*relation), which_key(*which))?;
                 self.clear(&self.reached_by_delete(*relation));
                 let count = self.now.data.delete(schema, *relation, *which).map_err(one)?;
                 Ok(format!("DELETE {count}"))
             }
             Statement::Note { relation, which } => {
-                self.refuse_shared(*relation, which_key(*which))?;
+                self.refuse_shared(&self.meant(*relation), which_key(*which))?;
                 Ok(format!("UPDATE {}", self.now.data.note(schema, *relation, *which)))
             }
             Statement::Move { relation, content, key } => {
-                self.refuse_shared(*relation, Some(*key))?;
+                self.refuse_shared(&self.meant(*relation), Some(*key))?;
                 self.clear(&self.family(*relation));
                 let count = self.now.data.move_key(schema, *relation, *content, *key).map_err(one)?;
                 Ok(format!("UPDATE {count}"))
@@ -369,13 +369,21 @@ impl<'a> Model<'a> {
         reached
     }
 
-    /// A statement that names a key that several rows were sent with might mean any of them.
-    pub fn refuse_shared(&mut self, relation: usize, key: Option<u32>) -> Result<(), Vec<State>> {
-        let Some(key) = key.filter(|_| !self.alone) else { return Ok(()) };
+    /// A statement that names a key that several rows of these tables were sent with might mean any of them.
+    pub fn refuse_shared(&self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
+        let shared = key.is_some_and(|key| !self.alone && self.now.window.is_shared(tables, key));
+        if shared { Err(vec!["23505"]) } else { Ok(()) }
+    }
+
+    /// The tables whose rows an UPDATE or DELETE by key is about: its own, those that inherit, and its parents.
+    fn meant(&self, relation: usize) -> Vec<usize> {
+        self.family(relation).into_iter().chain(self.parents(relation)).collect()
+    }
+
+    /// The tables that rows of this relation refer to.
+    pub fn parents(&self, relation: usize) -> Vec<usize> {
         let table = self.schema.relations[relation].table;
-        let refers = self.schema.tables[table].foreign.iter().map(|foreign| foreign.parent);
-        let related: Vec<usize> = self.family(relation).into_iter().chain(refers).collect();
-        if self.now.window.is_shared(&related, key) { Err(vec!["23505"]) } else { Ok(()) }
+        self.schema.tables[table].foreign.iter().map(|foreign| foreign.parent).collect()
     }
 
     /// Keys of these tables may be free; those of a savepoint are, or are not, remembered after going back to it.

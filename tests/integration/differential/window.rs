@@ -7,12 +7,20 @@ use super::database::Key;
 /// A statement and a row in it, both from 1.
 pub type Place = (u64, u64);
 
+/// The form of a value that is no key: only bytes of the same form are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    Text,
+    Binary,
+    Element,
+}
+
 /// One column of an index tuple, as far as the contract compares what is sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Key(Key),
-    /// What was sent, and whether in binary format.
-    Sent(bool, String),
+    /// What was sent, and how.
+    Sent(Form, String),
     /// NULL, where it equals itself.
     Null,
     /// Left to a default that is the same for every row.
