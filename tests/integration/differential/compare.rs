@@ -87,12 +87,14 @@ fn said(replies: &[Reply]) -> Vec<String> {
     replies.iter().filter_map(one).collect()
 }
 
-/// Replies without what differs from run to run: a row that an error shows may hold times and drawn numbers.
+/// Replies without what differs from run to run: values that an error shows may be times and drawn numbers.
 fn steady(replies: &[Reply]) -> Vec<(u8, Vec<u8>)> {
     let masked = |reply: &Reply| {
         let fields = reply.body.split(|byte| *byte == 0);
-        let shows_row = |field: &&[u8]| field.starts_with(b"DFailing row contains");
-        let kept: Vec<&[u8]> = fields.filter(|field| !shows_row(field)).collect();
+        let shows_values = |field: &&[u8]| {
+            field.starts_with(b"DFailing row contains") || field.starts_with(b"DKey (id, at)=")
+        };
+        let kept: Vec<&[u8]> = fields.filter(|field| !shows_values(field)).collect();
         kept.join(&0)
     };
     replies

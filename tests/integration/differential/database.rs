@@ -87,6 +87,14 @@ impl Data {
         })
     }
 
+    /// Whether an earlier row clashes with this one in an index that is checked at the end of the statement.
+    pub fn repeats(&self, table: &Table, at: usize, row: &Row) -> bool {
+        let late = |unique: &usize| table.uniques[*unique].when == When::Statement;
+        let earlier = self.tables[at].iter().take_while(|other| *other != row);
+        let mut late = (0..table.uniques.len()).filter(late);
+        late.any(|unique| earlier.clone().any(|other| clash(table, unique, other, row)))
+    }
+
     /// Whether what the row refers to is there.
     pub fn refers_to_something(&self, table: &Table, row: &[Value]) -> bool {
         table.foreign.iter().all(|foreign| {

@@ -3,7 +3,7 @@
 use super::case::*;
 use super::database::{Key, Row, State, Value, default, refuses};
 use super::model::{Action, Expected, Model, Said, one};
-use super::schema::{Default, Foreign, Is, Quirk, Route, Table, When};
+use super::schema::{Default, Foreign, Is, Quirk, Route, Table};
 use super::window::{Form, Part, Tuple, Whose, Window};
 
 /// What became of a row that was looked at.
@@ -331,12 +331,12 @@ impl Model<'_> {
         if table.quirk == Quirk::Also && !insert.carrier.is_copy() {
             self.now.data.log.extend(fresh.iter().filter_map(|row| content_of(table, row)));
         }
-        if self.now.data.has_clash(self.schema, When::Statement) {
-            return Err(one("23505"));
-        }
         for row in &fresh {
             if !self.now.data.refers_to_something(table, row) {
                 return Err(one("23503"));
+            }
+            if self.now.data.repeats(table, at, row) {
+                return Err(one("23505"));
             }
             self.now.data.after_row(self.schema, at, row).map_err(one)?;
         }

@@ -255,6 +255,9 @@ impl<'a> Model<'a> {
             }
             Statement::Note { relation, which } => {
                 self.refuse_shared(&self.meant(*relation), which_key(*which))?;
+                // Its own keys stay; what else inherits the column is left open.
+                let heirs = self.family(*relation).split_off(1);
+                self.now.window.doubt(&heirs);
                 Ok(format!("UPDATE {}", self.now.data.note(schema, *relation, *which)))
             }
             Statement::Move { relation, content, key } => {

@@ -5,7 +5,7 @@ use super::spell::Speller;
 use super::world::{Difference, World};
 
 /// Attempts to make a case smaller.
-const ATTEMPTS: usize = 300;
+const ATTEMPTS: usize = 100;
 
 /// The smallest difference that was found in this world, in words.
 pub fn report(world: &World, difference: Difference) -> String {
