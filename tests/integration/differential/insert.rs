@@ -35,17 +35,18 @@ impl Model<'_> {
         let relation = &self.schema.relations[insert.relation];
         let at = relation.table;
         let table = &self.schema.tables[at];
+        let errors = analysis(table, insert);
         let meant = self.meant_unread(insert, at);
         for cell in insert.rows.iter().flatten() {
             if let Cell::Key(key) = cell {
-                self.refuse_shared(&meant, Some(*key))?;
+                let refused = self.refuse_shared(&meant, Some(*key));
+                refused.map_err(|states| [states, errors.clone()].concat())?;
             }
         }
         if self.is_opaque(insert) {
             self.clear_all();
-            self.doubt |= insert.carrier == Carrier::Execute;
+            self.doubt = true;
         }
-        let errors = analysis(table, insert);
         let mut rows: Vec<Row> = insert.rows.iter().map(|row| self.resolve(insert, row)).collect();
         if !errors.is_empty() && !insert.carrier.is_copy() {
             return Err(errors);
@@ -66,6 +67,9 @@ impl Model<'_> {
             return Err([one("57014"), result.err().unwrap_or_default()].concat());
         }
         self.inserted(at);
+        if insert.on_conflict == OnConflict::Update {
+            self.doubt_heirs(insert.relation);
+        }
         let count = result?;
         Ok(match insert.carrier {
             Carrier::Cte => {
@@ -160,7 +164,7 @@ impl Model<'_> {
                         first: holder.place,
                         committed: false,
                         optional: false,
-                        uncounted: self.erred,
+                        uncounted: self.erred || self.doubt,
                     });
                     window.child(tuple);
                 }
@@ -215,6 +219,11 @@ impl Model<'_> {
                 continue;
             };
             if !self.is_to_be_rekeyed(seen, old, first.place, first.certain) {
+                if !first.certain {
+                    // So it was forgotten, and this row is the first.
+                    window.forget(&tuple);
+                    claims.push(tuple);
+                }
                 continue;
             }
             let fresh = self.expected.len() as u32 + 1;
@@ -240,7 +249,7 @@ impl Model<'_> {
                 first: first.place,
                 committed: false,
                 optional: false,
-                uncounted: self.erred,
+                uncounted: self.erred || self.doubt,
             });
             window.share(&tuple, old, first.place, Key::Fresh(fresh), seen.place);
         }

@@ -255,9 +255,7 @@ impl<'a> Model<'a> {
             }
             Statement::Note { relation, which } => {
                 self.refuse_shared(&self.meant(*relation), which_key(*which))?;
-                // Its own keys stay; what else inherits the column is left open.
-                let heirs = self.family(*relation).split_off(1);
-                self.now.window.doubt(&heirs);
+                self.doubt_heirs(*relation);
                 Ok(format!("UPDATE {}", self.now.data.note(schema, *relation, *which)))
             }
             Statement::Move { relation, content, key } => {
@@ -376,6 +374,12 @@ impl<'a> Model<'a> {
     pub fn refuse_shared(&self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
         let shared = key.is_some_and(|key| !self.alone && self.now.window.is_shared(tables, key));
         if shared { Err(vec!["23505"]) } else { Ok(()) }
+    }
+
+    /// After an UPDATE of a column that is in no key, keys are still known; those of tables that inherit it are left open.
+    pub fn doubt_heirs(&mut self, relation: usize) {
+        let heirs = self.family(relation).split_off(1);
+        self.now.window.doubt(&heirs);
     }
 
     /// The tables whose rows an UPDATE or DELETE by key is about: its own, those that inherit, and its parents.

@@ -79,6 +79,11 @@ impl Window {
         self.live.entry(tuple).or_insert(Claim { place, certain: true });
     }
 
+    /// The tuple is not remembered any more.
+    pub fn forget(&mut self, tuple: &Tuple) {
+        self.live.remove(tuple);
+    }
+
     /// A row that was sent with the tuple of `first` was given a fresh key.
     pub fn share(&mut self, tuple: &Tuple, old: u32, first: Place, fresh: Key, place: Place) {
         let has_child = self.with_child.contains(tuple);
