@@ -31,12 +31,6 @@ pub struct Expected {
     pub uncounted: bool,
 }
 
-/// The decisions that the contract leaves open are looked up in what was done.
-pub trait Oracle {
-    /// Whether this row (its statement, itself) of the table was rekeyed, and whether that is known.
-    fn was_rekeyed(&self, table: usize, old: u32, place: Option<Place>, nth: usize) -> bool;
-}
-
 /// A reply, as far as it can be told: a command tag, `!` with the SQLSTATE, or a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
@@ -59,7 +53,8 @@ pub struct Moment {
 pub struct Model<'a> {
     pub schema: &'a Schema,
     pub keys: &'a Keys,
-    pub oracle: &'a dyn Oracle,
+    /// What becomes of decisions that the contract leaves open, a bit each.
+    pub course: u32,
     pub committed: Data,
     pub now: Moment,
     pub expected: Vec<Expected>,
@@ -75,7 +70,7 @@ pub struct Model<'a> {
     /// Nothing is certain any more until the session has been idle: the schema may have changed, or messages were
     /// sent ahead of an error.
     pub doubt: bool,
-    /// Decisions that were looked up.
+    /// How many of those there were.
     pub open: u32,
     /// Statements come by Parse, Bind and Execute.
     pub extended: bool,
@@ -99,11 +94,11 @@ struct Savepoint {
 
 impl<'a> Model<'a> {
     /// On a database that holds these rows.
-    pub fn on(data: Data, schema: &'a Schema, keys: &'a Keys, oracle: &'a dyn Oracle) -> Self {
+    pub fn on(data: Data, schema: &'a Schema, keys: &'a Keys, course: u32) -> Self {
         Self {
             schema,
             keys,
-            oracle,
+            course,
             committed: data.clone(),
             now: Moment { data, window: Window::default(), kept: Vec::new() },
             expected: Vec::new(),
@@ -371,15 +366,26 @@ impl<'a> Model<'a> {
     }
 
     /// A statement that names a key that several rows of these tables were sent with might mean any of them.
-    pub fn refuse_shared(&self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
-        let shared = key.is_some_and(|key| !self.alone && self.now.window.is_shared(tables, key));
+    pub fn refuse_shared(&mut self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
+        let Some(key) = key.filter(|_| !self.alone && !tables.is_empty()) else { return Ok(()) };
+        let all: Vec<usize> = (0..self.schema.tables.len()).collect();
+        let shared = self.now.window.is_shared(tables, key)
+            // Where it is not certain which tables there are, it could be any of them.
+            || self.doubt && self.now.window.is_shared(&all, key) && self.decide();
         if shared { Err(vec!["23505"]) } else { Ok(()) }
+    }
+
+    /// A decision that the contract leaves open.
+    pub fn decide(&mut self) -> bool {
+        let decision = self.course.checked_shr(self.open).unwrap_or_default() & 1;
+        self.open += 1;
+        decision == 1
     }
 
     /// After an UPDATE of a column that is in no key, keys are still known; those of tables that inherit it are left open.
     pub fn doubt_heirs(&mut self, relation: usize) {
         let heirs = self.family(relation).split_off(1);
-        self.now.window.doubt(&heirs);
+        self.doubt_keys(&heirs);
     }
 
     /// The tables whose rows an UPDATE or DELETE by key is about: its own, those that inherit, and its parents.
@@ -396,6 +402,14 @@ impl<'a> Model<'a> {
     /// Keys of these tables may be free; those of a savepoint are, or are not, remembered after going back to it.
     pub fn clear(&mut self, tables: &[usize]) {
         self.now.window.clear(tables);
+        for savepoint in &mut self.savepoints {
+            savepoint.moment.window.doubt(tables);
+        }
+    }
+
+    /// Whether keys of these tables are still remembered is left open.
+    fn doubt_keys(&mut self, tables: &[usize]) {
+        self.now.window.doubt(tables);
         for savepoint in &mut self.savepoints {
             savepoint.moment.window.doubt(tables);
         }
@@ -429,7 +443,7 @@ impl<'a> Model<'a> {
             Quirk::Deletes => self.clear_all(),
             Quirk::Also | Quirk::Nothing => {
                 let all: Vec<usize> = (0..self.schema.tables.len()).collect();
-                self.now.window.doubt(&all);
+                self.doubt_keys(&all);
             }
             _ => {}
         }
