@@ -43,7 +43,7 @@ impl Model<'_> {
                 refused.map_err(|states| [states, errors.clone()].concat())?;
             }
         }
-        if insert.carrier.is_copy() && self.doubt && self.now.window.has_shared() && self.decide() {
+        if insert.carrier.is_copy() && self.doubt && !self.once_shared.is_empty() && self.decide() {
             // It is not certain which table it is, so its rows could be children.
             return Err(one("23505"));
         }
@@ -155,6 +155,13 @@ impl Model<'_> {
             if itself {
                 continue;
             }
+            if let Key::Given(key) = key
+                && self.doubt
+                && self.once_shared.contains(&(foreign.parent, key))
+                && self.decide()
+            {
+                return true;
+            }
             match window.whose(&tuple) {
                 Whose::Nobodys => {}
                 Whose::Only => window.child(tuple),
@@ -259,6 +266,7 @@ impl Model<'_> {
                 optional: false,
                 uncounted: self.erred || self.doubt,
             });
+            self.once_shared.insert((seen.table, old));
             window.share(&tuple, old, first.place, Key::Fresh(fresh), seen.place);
         }
         claims.into_iter().for_each(|tuple| window.claim(tuple, seen.place));

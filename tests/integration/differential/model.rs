@@ -1,5 +1,7 @@
 //! What the contract promises, written a second time: cases in, replies, rows and journal out. Shares no code with the proxy.
 
+use std::collections::BTreeSet;
+
 use super::case::*;
 use super::database::{Data, State, Value};
 use super::schema::{Quirk, Route, Schema, When};
@@ -80,6 +82,8 @@ pub struct Model<'a> {
     pub alone: bool,
     /// Something was sent behind an error, so that it may be on record though it never ran.
     pub skipped: bool,
+    /// Keys of tables that were shared in this transaction, rolled back or not.
+    pub once_shared: BTreeSet<(usize, u32)>,
     savepoints: Vec<Savepoint>,
     in_block: bool,
     failed: bool,
@@ -113,6 +117,7 @@ impl<'a> Model<'a> {
             last: false,
             alone: false,
             skipped: false,
+            once_shared: BTreeSet::new(),
             savepoints: Vec::new(),
             in_block: false,
             failed: false,
@@ -141,7 +146,8 @@ impl<'a> Model<'a> {
                 said.push(Said::Error(states));
                 // Of the statement itself, too: its Bind follows a Parse that failed.
                 self.skipped = true;
-                self.doubt |= self.at_once;
+                // Nobody in between knows which savepoints there are, if some were to be set or released in this group.
+                self.doubt |= self.at_once || group.statements.iter().any(moves_savepoints);
                 self.fail();
                 return;
             }
@@ -175,6 +181,7 @@ impl<'a> Model<'a> {
         }
         self.now = Moment { data: self.committed.clone(), window: Window::default(), kept: Vec::new() };
         self.savepoints.clear();
+        self.once_shared.clear();
         self.guard = None;
         self.transaction += 1;
         (self.in_block, self.failed, self.erred, self.ordinal) = (false, false, false, 0);
@@ -368,10 +375,10 @@ impl<'a> Model<'a> {
     /// A statement that names a key that several rows of these tables were sent with might mean any of them.
     pub fn refuse_shared(&mut self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
         let Some(key) = key.filter(|_| !self.alone && !tables.is_empty()) else { return Ok(()) };
-        let all: Vec<usize> = (0..self.schema.tables.len()).collect();
+        let once = self.once_shared.iter().any(|(_, other)| *other == key);
         let shared = self.now.window.is_shared(tables, key)
             // Where it is not certain which tables there are, it could be any of them.
-            || self.doubt && self.now.window.is_shared(&all, key) && self.decide();
+            || self.doubt && once && self.decide();
         if shared { Err(vec!["23505"]) } else { Ok(()) }
     }
 
@@ -448,6 +455,10 @@ impl<'a> Model<'a> {
             _ => {}
         }
     }
+}
+
+fn moves_savepoints(statement: &Statement) -> bool {
+    matches!(statement, Statement::Savepoint(_) | Statement::Release(_) | Statement::RollbackTo(_))
 }
 
 /// A single SQLSTATE.

@@ -123,11 +123,6 @@ impl Window {
             .any(|((table, _, _), holders)| tables.contains(table) && holders[0].key == Key::Given(key))
     }
 
-    /// Whether several rows were sent with any key.
-    pub fn has_shared(&self) -> bool {
-        !self.shared.is_empty()
-    }
-
     /// Keys of these tables may be free.
     pub fn clear(&mut self, tables: &[usize]) {
         self.live.retain(|(table, _, _), _| !tables.contains(table));
