@@ -204,6 +204,10 @@ impl Trial<'_> {
                 == (expected.action, expected.table, expected.column, expected.old)
         };
         let coming = coming.iter().filter(like).count();
+        let exact = |at: &&usize| (rest[**at].place, rest[**at].first) == (expected.place, expected.first);
+        if let Some(exact) = found.iter().find(exact) {
+            return Some(*exact);
+        }
         let surplus = if expected.uncounted { found.len().saturating_sub(coming) } else { 0 };
         found.get(surplus).copied()
     }

@@ -146,8 +146,8 @@ impl<'a> Model<'a> {
                 said.push(Said::Error(states));
                 // Of the statement itself, too: its Bind follows a Parse that failed.
                 self.skipped = true;
-                // Nobody in between knows which savepoints there are, if some were to be set or released in this group.
-                self.doubt |= self.at_once || group.statements.iter().any(moves_savepoints);
+                // Nobody in between knows which savepoints there are, if some were to be set or dropped in this group.
+                self.doubt |= self.at_once || group.statements.iter().any(is_of_transactions);
                 self.fail();
                 return;
             }
@@ -457,8 +457,16 @@ impl<'a> Model<'a> {
     }
 }
 
-fn moves_savepoints(statement: &Statement) -> bool {
-    matches!(statement, Statement::Savepoint(_) | Statement::Release(_) | Statement::RollbackTo(_))
+fn is_of_transactions(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Begin
+            | Statement::Commit
+            | Statement::Rollback
+            | Statement::Savepoint(_)
+            | Statement::Release(_)
+            | Statement::RollbackTo(_)
+    )
 }
 
 /// A single SQLSTATE.
