@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::case::{Case, Keys, spell};
 use super::database::{Data, Key, Value, content};
+use super::forms::shown;
 use super::journal::Record;
 use super::model::{Action, Expected, Model, Said};
 use super::schema::{Is, Schema, Table};
-use super::spell::shown;
 use crate::support::wire::{self, Reply};
 
 /// What a server, or untwin in front of one, did with a case.

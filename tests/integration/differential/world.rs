@@ -8,10 +8,11 @@ use super::case::*;
 use super::compare::{Observed, Shown, Trial, masked};
 use super::database::{Data, Key, Value, default};
 use super::draw;
+use super::forms::{prepared, shown, stored};
 use super::journal::{Journal, Record};
 use super::random::Random;
 use super::schema::{self, Is, Schema};
-use super::spell::{Speller, prepared, stored};
+use super::spell::Speller;
 use crate::support::wire::Reply;
 use crate::support::{Database, Proxy, Wire, message};
 
@@ -297,8 +298,7 @@ impl Client<'_> {
             for row in self.keepers[at].rows(query) {
                 let content: u32 = match schema.tables.get(table) {
                     Some(of) => {
-                        let place =
-                            super::spell::shown(of).iter().position(|&at| of.columns[at].is == Is::Content);
+                        let place = shown(of).iter().position(|&at| of.columns[at].is == Is::Content);
                         row.split('|').nth(place.expect("it is shown")).expect("as many columns").parse()
                     }
                     None => row.parse(),
