@@ -47,6 +47,9 @@ impl Model<'_> {
             // It is not certain which table it is, so its rows could be children.
             return Err(one("23505"));
         }
+        if insert.carrier.is_copy() && self.is_opaque(insert) {
+            self.refuse_unseen(insert.relation)?;
+        }
         if self.is_opaque(insert) {
             self.clear_all();
             self.doubt = true;

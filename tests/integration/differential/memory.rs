@@ -39,6 +39,12 @@ impl Model<'_> {
         if shared { Err(vec!["23505"]) } else { Ok(()) }
     }
 
+    /// Rows that nobody looks at might be children of a key that several rows of a parent were sent with.
+    pub fn refuse_unseen(&self, relation: usize) -> Result<(), Vec<State>> {
+        let shared = !self.alone && self.now.window.has_shared(&self.parents(relation));
+        if shared { Err(vec!["23505"]) } else { Ok(()) }
+    }
+
     /// A decision that the contract leaves open.
     pub fn decide(&mut self) -> bool {
         let decision = self.course.checked_shr(self.open).unwrap_or_default() & 1;

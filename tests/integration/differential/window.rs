@@ -123,6 +123,11 @@ impl Window {
             .any(|((table, _, _), holders)| tables.contains(table) && holders[0].key == Key::Given(key))
     }
 
+    /// Whether several rows of one of these tables were sent with any key.
+    pub fn has_shared(&self, tables: &[usize]) -> bool {
+        self.shared.keys().any(|(table, _, _)| tables.contains(table))
+    }
+
     /// Keys of these tables may be free.
     pub fn clear(&mut self, tables: &[usize]) {
         self.live.retain(|(table, _, _), _| !tables.contains(table));
