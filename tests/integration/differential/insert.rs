@@ -3,7 +3,7 @@
 use super::case::*;
 use super::database::{Key, Row, State, Value, default};
 use super::model::{Action, Expected, Model, Said, one};
-use super::schema::{Default, Foreign, Is, Quirk, Table};
+use super::schema::{Default, Foreign, Is, Quirk, Route, Table};
 use super::window::{Form, Part, Tuple, Whose, Window};
 
 /// What became of a row that was looked at.
@@ -97,6 +97,9 @@ impl Model<'_> {
         match insert.carrier {
             Carrier::Filtered => [vec![table], self.parents(insert.relation)].concat(),
             Carrier::Execute if self.extended => (0..self.schema.tables.len()).collect(),
+            _ if self.schema.relations[insert.relation].route == Route::View => {
+                [vec![table], self.parents(insert.relation)].concat()
+            }
             _ if insert.on_conflict == OnConflict::Update => vec![table],
             _ => Vec::new(),
         }
@@ -153,7 +156,12 @@ impl Model<'_> {
     fn follow(&mut self, seen: &Seen, cells: &[Cell], row: &mut Row, window: &mut Window) -> bool {
         let table = &self.schema.tables[seen.table];
         for foreign in &table.foreign {
-            let Some((tuple, column, key)) = self.named(seen, foreign, cells, row) else { continue };
+            let Some((tuple, column, key)) = self.named(seen, foreign, cells, row) else {
+                if self.may_name_shared(seen, foreign, cells) {
+                    return true;
+                }
+                continue;
+            };
             let itself = foreign.parent == seen.table && row[table.always(Is::Key)] == Value::Key(key);
             if itself {
                 continue;
@@ -166,6 +174,7 @@ impl Model<'_> {
                 return true;
             }
             match window.whose(&tuple) {
+                Whose::Nobodys if self.may_name_shared(seen, foreign, cells) => return true,
                 Whose::Nobodys => {}
                 Whose::Only => window.child(tuple),
                 Whose::Ambiguous(_) => return true,
@@ -189,6 +198,21 @@ impl Model<'_> {
             }
         }
         false
+    }
+
+    /// Whether a reference that cannot be compared with what was sent for its parents is refused, for it has the UUID
+    /// of a key that several of them were sent with.
+    fn may_name_shared(&mut self, seen: &Seen, foreign: &Foreign, cells: &[Cell]) -> bool {
+        let sent = foreign.columns.iter().filter_map(|column| {
+            let at = seen.insert.columns.iter().position(|other| other == column)?;
+            Some(cells[at])
+        });
+        let key = sent.into_iter().find_map(|cell| match cell {
+            Cell::Key(key) => Some(key),
+            _ => None,
+        });
+        let once = key.is_some_and(|key| self.once_shared.contains(&(foreign.parent, key)));
+        foreign.columns.len() > 1 && once && self.decide()
     }
 
     /// The parent's tuple that a row names whole, the column that names its key, and the key.
