@@ -14,6 +14,9 @@ pub struct Speller<'a> {
     pub number: u32,
 }
 
+/// Spells a cell of a column in the row of this number; parameters are added to the values.
+type Spell<'s> = dyn FnMut(Cell, &Column, usize, &mut Vec<Value>) -> String + 's;
+
 fn holds_uuid(column: &Column) -> bool {
     matches!(column.kind, "uuid" | "kid")
 }
@@ -148,15 +151,14 @@ impl Speller<'_> {
     /// What an INSERT inserts.
     fn source(&self, insert: &Insert, columns: &[&Column]) -> (String, Vec<Value>) {
         let mut values = Vec::new();
-        let mut rows =
-            |spell: &mut dyn FnMut(Cell, &Column, usize, &mut Vec<Value>) -> String| -> Vec<String> {
-                let row = |(at, row): (usize, &Vec<Cell>)| {
-                    let cells =
-                        row.iter().zip(columns).map(|(cell, column)| spell(*cell, column, at, &mut values));
-                    cells.collect::<Vec<_>>().join(", ")
-                };
-                insert.rows.iter().enumerate().map(row).collect()
+        let mut rows = |spell: &mut Spell<'_>| -> Vec<String> {
+            let row = |(at, row): (usize, &Vec<Cell>)| {
+                let cells =
+                    row.iter().zip(columns).map(|(cell, column)| spell(*cell, column, at, &mut values));
+                cells.collect::<Vec<_>>().join(", ")
             };
+            insert.rows.iter().enumerate().map(row).collect()
+        };
         let listed = |rows: Vec<String>| format!("VALUES ({})", rows.join("), ("));
         let source = match insert.carrier {
             Carrier::Casts => listed(rows(&mut |cell, column, at, _| self.cast(cell, column, insert, at))),
