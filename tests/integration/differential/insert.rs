@@ -39,7 +39,7 @@ impl Model<'_> {
         let meant = self.meant_unread(insert, at);
         for cell in insert.rows.iter().flatten() {
             if let Cell::Key(key) = cell {
-                let refused = self.refuse_shared(&meant, Some(*key));
+                let refused = self.refuse_shared(&meant, Some(*key), self.is_view(insert.relation));
                 refused.map_err(|states| [states, errors.clone()].concat())?;
             }
         }
@@ -145,7 +145,15 @@ impl Model<'_> {
                 break;
             }
             if insert.on_conflict == OnConflict::Fail {
+                let before = self.once_shared.clone();
                 self.rekey(&seen, cells, row, &mut window);
+                // A child that came before both of its parents may be either's.
+                let mut orphans =
+                    self.once_shared.difference(&before).filter(|key| self.orphaned.contains(key));
+                if orphans.next().is_some() && self.decide() {
+                    refused = true;
+                    break;
+                }
             }
         }
         self.now.window = window;
@@ -175,7 +183,11 @@ impl Model<'_> {
             }
             match window.whose(&tuple) {
                 Whose::Nobodys if self.may_name_shared(seen, foreign, cells) => return true,
-                Whose::Nobodys => {}
+                Whose::Nobodys => {
+                    if let Key::Given(key) = key {
+                        self.orphaned.insert((foreign.parent, key));
+                    }
+                }
                 Whose::Only => window.child(tuple),
                 Whose::Ambiguous(_) => return true,
                 Whose::Last(holder) => {

@@ -30,12 +30,17 @@ impl Model<'_> {
     }
 
     /// A statement that names a key that several rows of these tables were sent with might mean any of them.
-    pub fn refuse_shared(&mut self, tables: &[usize], key: Option<u32>) -> Result<(), Vec<State>> {
+    pub fn refuse_shared(
+        &mut self,
+        tables: &[usize],
+        key: Option<u32>,
+        through_view: bool,
+    ) -> Result<(), Vec<State>> {
         let Some(key) = key.filter(|_| !self.alone && !tables.is_empty()) else { return Ok(()) };
         let once = self.once_shared.iter().any(|(_, other)| *other == key);
         let shared = self.now.window.is_shared(tables, key)
             // Where it is not certain which tables there are, it could be any of them.
-            || self.doubt && once && self.decide();
+            || (self.doubt || through_view) && once && self.decide();
         if shared { Err(vec!["23505"]) } else { Ok(()) }
     }
 
@@ -43,6 +48,11 @@ impl Model<'_> {
     pub fn refuse_unseen(&self, relation: usize) -> Result<(), Vec<State>> {
         let shared = !self.alone && self.now.window.has_shared(&self.parents(relation));
         if shared { Err(vec!["23505"]) } else { Ok(()) }
+    }
+
+    /// Whether the name is a view's: what a statement through it may reach is left open.
+    pub fn is_view(&self, relation: usize) -> bool {
+        self.schema.relations[relation].route == Route::View
     }
 
     /// A decision that the contract leaves open.

@@ -84,6 +84,8 @@ pub struct Model<'a> {
     pub skipped: bool,
     /// Keys of tables that were shared in this transaction, rolled back or not.
     pub once_shared: BTreeSet<(usize, u32)>,
+    /// Keys of tables that a row referred to before there was such a row.
+    pub orphaned: BTreeSet<(usize, u32)>,
     pub savepoints: Vec<Savepoint>,
     in_block: bool,
     failed: bool,
@@ -119,6 +121,7 @@ impl<'a> Model<'a> {
             alone: false,
             skipped: false,
             once_shared: BTreeSet::new(),
+            orphaned: BTreeSet::new(),
             savepoints: Vec::new(),
             in_block: false,
             failed: false,
@@ -183,6 +186,7 @@ impl<'a> Model<'a> {
         self.now = Moment { data: self.committed.clone(), window: Window::default(), kept: Vec::new() };
         self.savepoints.clear();
         self.once_shared.clear();
+        self.orphaned.clear();
         self.guard = None;
         self.transaction += 1;
         (self.in_block, self.failed, self.erred, self.ordinal) = (false, false, false, 0);
@@ -251,18 +255,18 @@ impl<'a> Model<'a> {
         let schema = self.schema;
         match statement {
             Statement::Delete { relation, which } => {
-                self.refuse_shared(&self.meant(*relation), which_key(*which))?;
+                self.refuse_shared(&self.meant(*relation), which_key(*which), self.is_view(*relation))?;
                 self.clear(&self.reached_by_delete(*relation));
                 let count = self.now.data.delete(schema, *relation, *which).map_err(one)?;
                 Ok(format!("DELETE {count}"))
             }
             Statement::Note { relation, which } => {
-                self.refuse_shared(&self.meant(*relation), which_key(*which))?;
+                self.refuse_shared(&self.meant(*relation), which_key(*which), self.is_view(*relation))?;
                 self.doubt_heirs(*relation);
                 Ok(format!("UPDATE {}", self.now.data.note(schema, *relation, *which)))
             }
             Statement::Move { relation, content, key } => {
-                self.refuse_shared(&self.meant(*relation), Some(*key))?;
+                self.refuse_shared(&self.meant(*relation), Some(*key), self.is_view(*relation))?;
                 self.clear(&self.family(*relation));
                 let count = self.now.data.move_key(schema, *relation, *content, *key).map_err(one)?;
                 Ok(format!("UPDATE {count}"))
