@@ -37,12 +37,12 @@ impl Model<'_> {
         let table = &self.schema.tables[at];
         let errors = analysis(table, insert);
         let meant = self.meant_unread(insert, at);
-        for cell in insert.rows.iter().flatten() {
-            if let Cell::Key(key) = cell {
-                let refused = self.refuse_shared(&meant, Some(*key), self.is_view(insert.relation));
-                refused.map_err(|states| [states, errors.clone()].concat())?;
-            }
-        }
+        let keys = insert.rows.iter().flatten().filter_map(|cell| match cell {
+            Cell::Key(key) => Some(*key),
+            _ => None,
+        });
+        let refused = self.refuse_shared(&meant, &keys.collect::<Vec<_>>(), self.is_view(insert.relation));
+        refused.map_err(|states| [states, errors.clone()].concat())?;
         if insert.carrier.is_copy() && self.doubt && !self.once_shared.is_empty() && self.decide() {
             // It is not certain which table it is, so its rows could be children.
             return Err(one("23505"));
@@ -59,8 +59,8 @@ impl Model<'_> {
         let first_record = self.expected.len();
         let refused = if self.inspects(insert) { self.look(insert, at, &mut rows) } else { false };
         let unread = !errors.is_empty() && !insert.carrier.is_copy();
-        if unread {
-            // Whether the proxy or the server is first to see it is not told.
+        if unread || refused {
+            // Whether the proxy or the server is first to see it is not told, nor what is on record of what never ran.
             self.expected[first_record..].iter_mut().for_each(|record| record.optional = true);
         }
         match (refused && !insert.carrier.is_copy(), unread) {

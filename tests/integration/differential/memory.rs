@@ -33,12 +33,14 @@ impl Model<'_> {
     pub fn refuse_shared(
         &mut self,
         tables: &[usize],
-        key: Option<u32>,
+        keys: &[u32],
         through_view: bool,
     ) -> Result<(), Vec<State>> {
-        let Some(key) = key.filter(|_| !self.alone && !tables.is_empty()) else { return Ok(()) };
-        let once = self.once_shared.iter().any(|(_, other)| *other == key);
-        let shared = self.now.window.is_shared(tables, key)
+        if self.alone {
+            return Ok(());
+        }
+        let once = self.once_shared.iter().any(|(_, key)| keys.contains(key));
+        let shared = keys.iter().any(|key| self.now.window.is_shared(tables, *key))
             // Where it is not certain which tables there are, it could be any of them.
             || (self.doubt || through_view) && once && self.decide();
         if shared { Err(vec!["23505"]) } else { Ok(()) }
@@ -64,7 +66,9 @@ impl Model<'_> {
 
     /// After an UPDATE of a column that is in no key, keys are still known; those of tables that inherit it are left open.
     pub fn doubt_heirs(&mut self, relation: usize) {
-        let heirs = self.family(relation).split_off(1);
+        // Through a view all of its tables' keys are.
+        let own = usize::from(!self.is_view(relation));
+        let heirs = self.family(relation).split_off(own);
         self.doubt_keys(&heirs);
     }
 

@@ -255,18 +255,18 @@ impl<'a> Model<'a> {
         let schema = self.schema;
         match statement {
             Statement::Delete { relation, which } => {
-                self.refuse_shared(&self.meant(*relation), which_key(*which), self.is_view(*relation))?;
+                self.refuse_shared(&self.meant(*relation), &which_key(*which), self.is_view(*relation))?;
                 self.clear(&self.reached_by_delete(*relation));
                 let count = self.now.data.delete(schema, *relation, *which).map_err(one)?;
                 Ok(format!("DELETE {count}"))
             }
             Statement::Note { relation, which } => {
-                self.refuse_shared(&self.meant(*relation), which_key(*which), self.is_view(*relation))?;
+                self.refuse_shared(&self.meant(*relation), &which_key(*which), self.is_view(*relation))?;
                 self.doubt_heirs(*relation);
                 Ok(format!("UPDATE {}", self.now.data.note(schema, *relation, *which)))
             }
             Statement::Move { relation, content, key } => {
-                self.refuse_shared(&self.meant(*relation), Some(*key), self.is_view(*relation))?;
+                self.refuse_shared(&self.meant(*relation), &[*key], self.is_view(*relation))?;
                 self.clear(&self.family(*relation));
                 let count = self.now.data.move_key(schema, *relation, *content, *key).map_err(one)?;
                 Ok(format!("UPDATE {count}"))
@@ -372,9 +372,9 @@ pub fn one(state: State) -> Vec<State> {
     vec![state]
 }
 
-fn which_key(which: Which) -> Option<u32> {
+fn which_key(which: Which) -> Vec<u32> {
     match which {
-        Which::Key(key) => Some(key),
-        Which::Content(_) => None,
+        Which::Key(key) => vec![key],
+        Which::Content(_) => Vec::new(),
     }
 }
