@@ -32,7 +32,7 @@ pub struct Trial<'a> {
 }
 
 /// Decisions of one case that are tried both ways; there are hardly ever more.
-const MOST_OPEN: u32 = 10;
+const MOST_OPEN: u32 = 14;
 
 /// What a case showed.
 #[derive(Clone, Copy, Debug, Default)]

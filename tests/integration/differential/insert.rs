@@ -81,7 +81,13 @@ impl Model<'_> {
         if insert.on_conflict == OnConflict::Update {
             self.doubt_heirs(insert.relation);
         }
-        let count = result?;
+        let count = match result {
+            // A reference behind the row that clashes may be ambiguous: the proxy is first to see it.
+            Err(states) if insert.carrier.is_copy() && states.contains(&"23505") && !self.alone => {
+                return Err([states, one("57014")].concat());
+            }
+            result => result?,
+        };
         Ok(match insert.carrier {
             Carrier::Cte => {
                 said.push(Said::Row(vec![Value::Number(count)]));

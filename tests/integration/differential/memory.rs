@@ -40,9 +40,13 @@ impl Model<'_> {
             return Ok(());
         }
         let once = self.once_shared.iter().any(|(_, key)| keys.contains(key));
-        let shared = keys.iter().any(|key| self.now.window.is_shared(tables, *key))
-            // Where it is not certain which tables there are, it could be any of them.
-            || (self.doubt || through_view) && once && self.decide();
+        let shared = keys.iter().any(|key| self.now.window.is_shared(tables, *key));
+        // Where it is not certain which tables there are, it could be any of them; nor is it certain what was
+        // rolled back where a COMMIT was sent behind an error.
+        let shared = match self.doubt {
+            true => once && self.decide(),
+            false => shared || through_view && once && self.decide(),
+        };
         if shared { Err(vec!["23505"]) } else { Ok(()) }
     }
 
