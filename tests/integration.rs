@@ -22,7 +22,7 @@ mod cuts;
 mod deaths;
 #[path = "integration/deploy.rs"]
 mod deploy;
-#[path = "integration/differential.rs"]
+#[path = "integration/differential/mod.rs"]
 mod differential;
 #[path = "integration/encodings.rs"]
 mod encodings;
@@ -32,8 +32,6 @@ mod expect;
 mod families;
 #[path = "integration/freed.rs"]
 mod freed;
-#[path = "integration/generator.rs"]
-mod generator;
 #[path = "integration/harmless.rs"]
 mod harmless;
 #[path = "integration/hostile.rs"]
@@ -66,8 +64,6 @@ mod protection;
 mod protocol;
 #[path = "integration/readme.rs"]
 mod readme;
-#[path = "integration/reference.rs"]
-mod reference;
 #[path = "integration/references.rs"]
 mod references;
 #[path = "integration/reload.rs"]

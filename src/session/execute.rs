@@ -69,11 +69,13 @@ impl Session {
             }
             Statement::Savepoint(name) => {
                 self.moved.savepoints = self.message;
-                self.transaction.savepoint(name, self.fates.recorded());
+                self.transaction.savepoint(name);
+                return Effect::Savepoint(name.clone());
             }
             Statement::Release(name) => {
                 self.moved.savepoints = self.message;
                 self.transaction.release(name);
+                return Effect::Release(name.clone());
             }
             Statement::RollbackTo(name) => return self.roll_back_to(name),
             Statement::Insert(inserts) => self.inserted(inserts),
@@ -153,15 +155,14 @@ impl Session {
         self.failed_block = false;
         self.moved.savepoints = self.message;
         match self.transaction.roll_back_to(name, blind) {
-            BackTo::Savepoint { mark, facts } => {
+            BackTo::Savepoint { mark } => {
                 self.window.roll_back_to(mark);
                 self.references.roll_back_to(mark);
                 self.mode.roll_back_to(mark);
                 self.scope.roll_back_to(mark);
                 self.literals.roll_back_to(mark);
-                Effect::RollbackTo { from: facts, blind: false }
             }
-            BackTo::Unknown { mark, facts } => {
+            BackTo::Unknown { mark } => {
                 let statement = self.transaction.statement();
                 self.window.clear();
                 if let Some(mark) = mark {
@@ -169,9 +170,9 @@ impl Session {
                 }
                 self.scope.forget_changes(statement);
                 self.literals.forget_changes(statement);
-                facts.map_or(Effect::None, |from| Effect::RollbackTo { from, blind: true })
             }
         }
+        Effect::RollbackTo(name.to_owned())
     }
 
     /// Anything may have happened to keys and names.

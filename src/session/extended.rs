@@ -238,7 +238,7 @@ impl Session {
             }
         };
         self.count_statement();
-        self.due_with(Request::Execute, Effects::from_slice(&[(effect, 0)]), restores);
+        self.due_with(Request::Execute, Effects::from_iter([(effect, 0)]), restores);
     }
 
     fn run_prepared(&mut self, portal: &[u8], prepared: &Prepared, claims: &mut Own) -> Effect {

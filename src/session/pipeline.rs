@@ -37,7 +37,7 @@ impl More {
 impl Due {
     /// What the completion of a statement means, if it means anything, and the facts recorded up to then.
     fn effect(&self, statement: usize) -> Option<(Effect, u64)> {
-        self.more.as_ref()?.effects.get(statement).copied()
+        self.more.as_ref()?.effects.get(statement).cloned()
     }
 }
 
@@ -61,17 +61,18 @@ pub enum Request {
 }
 
 /// What the completion of a statement means for facts recorded before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     None,
     /// COMMIT, if its tag does not say ROLLBACK.
     Commit,
     Rollback,
-    /// ROLLBACK TO: facts from this ordinal on are gone. `blind`: unless something failed before it.
-    RollbackTo {
-        from: u64,
-        blind: bool,
-    },
+    /// A savepoint of this name.
+    Savepoint(String),
+    /// The newest savepoint of the name is gone, and all after it.
+    Release(String),
+    /// The facts since the newest savepoint of the name are undone.
+    RollbackTo(String),
     PrepareTransaction,
 }
 
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn every_statement_of_a_query_has_its_effect() {
         let mut pipeline = Pipeline::default();
-        let effects = Effects::from_slice(&[(Effect::None, 1), (Effect::Commit, 3)]);
+        let effects = Effects::from_iter([(Effect::None, 1), (Effect::Commit, 3)]);
         pipeline.push(Due {
             request: Request::Query,
             message: 0,

@@ -180,9 +180,21 @@ impl Session {
         let name = shared.table.name.to_ascii_lowercase();
         let mentions =
             |bytes: &&[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), name.as_bytes()).is_some();
-        // What an INSERT reads of the first, it only reads.
-        targets.iter().all(|target| !self.may_touch(target, shared))
-            && (matches!(said.statement, Statement::Insert(_)) || !said.sources().iter().any(mentions))
+        let inserts = matches!(said.statement, Statement::Insert(_));
+        // What an INSERT reads of the first, it only reads; nor does it put rows into tables that inherit.
+        targets
+            .iter()
+            .all(|target| !self.may_touch(target, shared) && (inserts || !self.has_heir(target, shared)))
+            && (inserts || !said.sources().iter().any(mentions))
+    }
+
+    /// Whether an UPDATE or DELETE of the table that is meant is about the one whose key is shared, since that
+    /// inherits from it.
+    fn has_heir(&self, target: &Name, shared: &Shared) -> bool {
+        match self.resolve(target) {
+            Resolved::Table(target) => target.update_reaches.contains(&shared.table.id),
+            Resolved::New | Resolved::Unknown(_) => true,
+        }
     }
 
     /// Whether the table that is meant may be the one whose key is shared, or refer to it.

@@ -39,8 +39,6 @@ struct Savepoint {
     name: String,
     /// Statements executed before it, itself included.
     mark: u32,
-    /// Facts recorded before it.
-    facts: u64,
     /// The guard that stood when it was set.
     guard: Option<u32>,
 }
@@ -54,11 +52,10 @@ const HOUSEKEEPING: &[&str] = &["pgjdbc_autosave", "pg_psql_temporary_savepoint"
 /// What going back to a savepoint means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackTo {
-    /// Statements after `mark` are undone, with facts from `facts` on.
-    Savepoint { mark: u32, facts: u64 },
-    /// It is not known which ones; those after `mark` in any case, if it is known. If nothing has failed, facts
-    /// from `facts` on.
-    Unknown { mark: Option<u32>, facts: Option<u64> },
+    /// Statements after `mark` are undone.
+    Savepoint { mark: u32 },
+    /// It is not known which ones; those after `mark` in any case, if it is known.
+    Unknown { mark: Option<u32> },
 }
 
 impl Transaction {
@@ -130,13 +127,8 @@ impl Transaction {
         false
     }
 
-    pub fn savepoint(&mut self, name: &str, facts: u64) {
-        self.savepoints.push(Savepoint {
-            name: name.to_owned(),
-            mark: self.statements,
-            facts,
-            guard: self.guard,
-        });
+    pub fn savepoint(&mut self, name: &str) {
+        self.savepoints.push(Savepoint { name: name.to_owned(), mark: self.statements, guard: self.guard });
         if !is_housekeeping(name) {
             self.guard = Some(self.statements);
         }
@@ -180,7 +172,7 @@ impl Transaction {
             self.find(name).and_then(|at| Some((at, self.savepoints.get(at)?.clone())))
         else {
             self.guard = Some(self.statements);
-            return BackTo::Unknown { mark: None, facts: None };
+            return BackTo::Unknown { mark: None };
         };
         let known = self.knows_all_of(name);
         let only = known && self.savepoints.iter().filter(|savepoint| savepoint.name == name).count() == 1;
@@ -188,10 +180,10 @@ impl Transaction {
         if blind && !only {
             self.guard = Some(self.statements);
             let mark = known.then_some(savepoint.mark);
-            return BackTo::Unknown { mark, facts: Some(savepoint.facts) };
+            return BackTo::Unknown { mark };
         }
         self.guard = if is_housekeeping(name) { savepoint.guard } else { Some(self.statements) };
-        BackTo::Savepoint { mark: savepoint.mark, facts: savepoint.facts }
+        BackTo::Savepoint { mark: savepoint.mark }
     }
 
     /// ReadyForQuery with nothing outstanding: the server's word overrides the model. Gives whether the
@@ -283,46 +275,46 @@ mod tests {
     fn the_newest_savepoint_of_a_name_is_meant_and_stays() {
         let mut transaction = fresh();
         transaction.begin();
-        transaction.savepoint("s", 0);
+        transaction.savepoint("s");
         transaction.execute();
-        transaction.savepoint("s", 4);
+        transaction.savepoint("s");
         transaction.execute();
         for _ in 0..2 {
-            assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 1, facts: 4 });
+            assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 1 });
         }
         transaction.release("s");
-        assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 0, facts: 0 });
-        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown { mark: None, facts: Some(0) });
-        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown { mark: None, facts: None });
+        assert_eq!(transaction.roll_back_to("s", false), BackTo::Savepoint { mark: 0 });
+        assert_eq!(transaction.roll_back_to("s", true), BackTo::Unknown { mark: None });
+        assert_eq!(transaction.roll_back_to("t", false), BackTo::Unknown { mark: None });
     }
 
     #[test]
     fn ahead_of_the_server_the_only_savepoint_of_a_name_is_meant() {
         let mut transaction = fresh();
         transaction.begin();
-        transaction.savepoint("a", 0);
+        transaction.savepoint("a");
         transaction.execute();
-        transaction.savepoint("b", 1);
+        transaction.savepoint("b");
         transaction.execute();
-        let to = |mark, facts| BackTo::Savepoint { mark, facts };
-        assert_eq!(transaction.roll_back_to("b", true), to(1, 1));
-        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
+        let to = |mark| BackTo::Savepoint { mark };
+        assert_eq!(transaction.roll_back_to("b", true), to(1));
+        assert_eq!(transaction.roll_back_to("a", true), to(0));
         // The one that was undone may still be there.
-        transaction.savepoint("b", 2);
-        assert_eq!(transaction.roll_back_to("b", true), BackTo::Unknown { mark: None, facts: Some(2) });
-        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
-        transaction.savepoint("a", 3);
+        transaction.savepoint("b");
+        assert_eq!(transaction.roll_back_to("b", true), BackTo::Unknown { mark: None });
+        assert_eq!(transaction.roll_back_to("a", true), to(0));
+        transaction.savepoint("a");
         assert_eq!(
             transaction.roll_back_to("a", true),
-            BackTo::Unknown { mark: Some(transaction.statement()), facts: Some(3) }
+            BackTo::Unknown { mark: Some(transaction.statement()) }
         );
         transaction.ready(true);
         transaction.release("a");
         transaction.ready(true);
-        assert_eq!(transaction.roll_back_to("a", true), to(0, 0));
+        assert_eq!(transaction.roll_back_to("a", true), to(0));
         transaction.forget_savepoints();
-        transaction.savepoint("c", 4);
-        assert_eq!(transaction.roll_back_to("c", true), BackTo::Unknown { mark: None, facts: Some(4) });
+        transaction.savepoint("c");
+        assert_eq!(transaction.roll_back_to("c", true), BackTo::Unknown { mark: None });
     }
 
     #[test]
@@ -330,9 +322,9 @@ mod tests {
         let mut transaction = fresh();
         transaction.begin();
         transaction.execute();
-        transaction.savepoint("PGJDBC_AUTOSAVE", 0);
+        transaction.savepoint("PGJDBC_AUTOSAVE");
         assert_eq!(transaction.guard(), None);
-        transaction.savepoint("a", 0);
+        transaction.savepoint("a");
         assert_eq!(transaction.guard(), Some(1));
         transaction.execute();
         transaction.changed_data();

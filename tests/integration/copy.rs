@@ -151,3 +151,21 @@ fn copies_that_skip_rows_are_forwarded() {
     expect::expect_rows(&["K|a"], &database.stored(STORED));
     expect::expect_rekeyed(&[], &proxy);
 }
+
+#[test]
+fn the_data_of_two_copies_in_one_query_is_left_alone() {
+    let database = Database::fresh("CREATE TABLE pair (other uuid, id uuid PRIMARY KEY)");
+    let proxy = Proxy::before(&database);
+    let [(_, k), (_, l), (_, m)] = LETTERS else { panic!("three letters") };
+    let data = |text: String| [message::copy_data(text.as_bytes()), message::copy_done()].concat();
+    let bytes = [
+        message::query("COPY pair(other,id) FROM STDIN; COPY pair(id,other) FROM STDIN"),
+        data(format!("{k}\t{l}\n{k}\t{m}\n")),
+        data(format!("{k}\t{l}\n")),
+    ];
+    let replies = proxy.connect().converse(&bytes.concat(), 1);
+    assert_eq!(wire::outcomes(&replies), ["COPY 2", "COPY 1"]);
+    let stored = database.stored("SELECT other, id FROM pair ORDER BY ctid");
+    assert_eq!(stored, [format!("{k}|{l}"), format!("{k}|{m}"), format!("{l}|{k}")]);
+    assert!(proxy.journal().is_empty());
+}

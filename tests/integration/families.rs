@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::generator::{Random, key};
+use crate::differential::random::Random;
 use crate::support::message::{self, text};
 use crate::support::{Database, Proxy, Wire, wire};
+
+fn key(number: u32) -> String {
+    format!("1111111{number}-1111-4111-8111-11111111111{number}")
+}
 
 const TABLES: &str = "CREATE TABLE par (id uuid PRIMARY KEY, v int);
                       CREATE TABLE ch (n int PRIMARY KEY, pid uuid REFERENCES par)";
@@ -66,7 +70,7 @@ fn children_are_stored_under_their_own_parents_or_not_at_all() {
     let proxy = Proxy::before(&database);
     let mut through = proxy.connect();
     let mut keeper = database.connect();
-    let mut random = Random(20_260_102);
+    let mut random = Random::new(20_260_102);
     let (mut saved, mut refused) = (0, 0);
     for _ in 0..400 {
         keeper.run("TRUNCATE par, ch");

@@ -169,3 +169,46 @@ fn a_row_that_refers_to_itself_follows_itself() {
         ..PLAIN
     }]);
 }
+
+#[test]
+fn an_update_or_delete_by_the_name_of_an_inherited_table_is_ambiguous_too() {
+    let change = |statement: &'static str| {
+        [
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO heir VALUES ({K},'a'), ({K},'b')", "INSERT 0 2"),
+            (statement, "!23505 ambiguous"),
+            ("COMMIT", "ROLLBACK"),
+        ]
+    };
+    for statement in ["UPDATE base SET v = 'c' WHERE id = {K}", "DELETE FROM base WHERE id = {K}"] {
+        play(&[Scenario {
+            name: statement,
+            tables: "CREATE TABLE base (id uuid PRIMARY KEY, v text);
+                     CREATE TABLE heir (PRIMARY KEY (id)) INHERITS (base)",
+            steps: &change(statement),
+            stored: ("SELECT id, v FROM base", &[]),
+            rekeyed: &["1.2<1.1 rolled_back"],
+            bare: "23505",
+            ..PLAIN
+        }]);
+    }
+}
+
+#[test]
+fn a_copy_that_is_not_looked_at_brings_no_children_of_a_shared_key() {
+    play(&[Scenario {
+        name: "behind the COPY stands another statement",
+        tables: FAMILY,
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO par VALUES ({K},'A'), ({K},'B')", "INSERT 0 2"),
+            ("COPY ch FROM STDIN; SELECT 1", "!23505 ambiguous"),
+            ("COMMIT", "ROLLBACK"),
+        ],
+        stored: (CHILDREN, &[]),
+        rekeyed: &["1.2<1.1 rolled_back"],
+        bare: "23505",
+        protocols: SIMPLE,
+        ..PLAIN
+    }]);
+}
