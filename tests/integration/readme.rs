@@ -66,6 +66,10 @@ const COMMANDS: &[(&str, How)] = &[
     ("cargo build", How::InTestsRun("cargo test --no-fail-fast")),
     ("tests/run", How::IsTestsRun),
     ("cargo test --lib", How::InTestsRun("cargo test --no-fail-fast")),
+    (
+        "TEST_DIFFERENTIAL_TRANSACTIONS=100000 cargo test --test integration random_transactions_of_a_new_seed -- --nocapture",
+        How::InTestsRun("cargo test --no-fail-fast"),
+    ),
 ];
 
 /// The lines in fences of this language, fence by fence.
