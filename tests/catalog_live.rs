@@ -319,7 +319,6 @@ fn a_default_is_stable_only_if_it_is_the_same_all_through_a_transaction() {
                 "today",
                 "tomorrow",
                 "local_now",
-                "own_immutable",
                 "of_domain",
             ],
         ),
@@ -336,6 +335,7 @@ fn a_default_is_stable_only_if_it_is_the_same_all_through_a_transaction() {
                 "serial_number",
                 "by_identity",
                 "own_stable",
+                "own_immutable",
             ],
         ),
     ];

@@ -195,6 +195,9 @@ default_kind AS (
                       LEFT JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) m.found[1]::pg_catalog.oid
                      WHERE p.provolatile IS NULL
                         OR p.provolatile OPERATOR(pg_catalog.=) 'v'
+                        -- What a user's function is declared as is a claim; one in C, an extension's, is believed.
+                        OR (p.oid OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid
+                            AND p.prolang OPERATOR(pg_catalog.<>) ALL ('{12,13}'::pg_catalog.oid[]))
                         OR (p.provolatile OPERATOR(pg_catalog.=) 's' AND NOT (
                                p.pronamespace OPERATOR(pg_catalog.=) 11::pg_catalog.oid
                                AND p.proname OPERATOR(pg_catalog.=) ANY ('{now,transaction_timestamp,timezone,

@@ -52,6 +52,26 @@ fn twins_of_other_transactions_are_conflicts() {
 }
 
 #[test]
+fn a_default_is_not_believed_to_stand_still_because_its_function_says_so() {
+    let tables = "CREATE TABLE counted (x int);
+                  CREATE FUNCTION revision() RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT count(*)::int FROM counted';
+                  CREATE TABLE ev (id uuid, version int DEFAULT public.revision(), v text, PRIMARY KEY (id, version))";
+    play(&[Scenario {
+        name: "a count that is called immutable",
+        tables,
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO ev(id,v) VALUES ({K},'a')", "INSERT 0 1"),
+            ("INSERT INTO counted VALUES (1)", "INSERT 0 1"),
+            ("INSERT INTO ev(id,v) VALUES ({K},'b')", "INSERT 0 1"),
+            ("COMMIT", "COMMIT"),
+        ],
+        stored: ("SELECT id, v FROM ev ORDER BY v", &["K|a", "K|b"]),
+        ..PLAIN
+    }]);
+}
+
+#[test]
 fn on_conflict_means_what_it_says() {
     play(&[
         Scenario {
