@@ -37,7 +37,7 @@ impl Session {
         if !references.has_shared() || self.failed_block {
             return;
         }
-        // Of tables that the statement is not about.
+        // Of tables whose rows the statement does not change.
         let mut others: SmallVec<[TableId; 4]> = SmallVec::new();
         while let Some(shared) = said.named(references, |shared| !others.contains(&shared.table.id)) {
             let using = self.using(said, references, shared, &calls);
@@ -49,7 +49,11 @@ impl Session {
                 continue;
             }
             match using {
-                Use::None => {}
+                // The key of another table may be the one that it updates.
+                Use::None => {
+                    others.push(shared.table.id);
+                    continue;
+                }
                 Use::Reads => outcome.note = Some(Note::SharedKeyRead),
                 Use::Changes => self.refuse_for(shared, outcome),
             }

@@ -45,6 +45,30 @@ fn a_child_follows_the_parent_before_it() {
 }
 
 #[test]
+fn an_upsert_of_a_shared_key_fails_also_where_it_names_one_of_another_table_first() {
+    let tables =
+        "CREATE TABLE one (id uuid PRIMARY KEY, v text); CREATE TABLE two (id uuid PRIMARY KEY, v text)";
+    play(&[Scenario {
+        name: "two tables with shared keys",
+        tables,
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO one VALUES ({K},'a'),({K},'b')", "INSERT 0 2"),
+            ("INSERT INTO two VALUES ({L},'a'),({L},'b')", "INSERT 0 2"),
+            (
+                "INSERT INTO two VALUES ({K},'c'),({L},'d') ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v",
+                "!23505 ambiguous",
+            ),
+            ("COMMIT", "ROLLBACK"),
+        ],
+        stored: ("SELECT v FROM one UNION ALL SELECT v FROM two", &[]),
+        rekeyed: &["1.2<1.1 rolled_back", "2.2<2.1 rolled_back"],
+        bare: "23505",
+        ..PLAIN
+    }]);
+}
+
+#[test]
 fn an_ambiguous_reference_fails_the_transaction() {
     play(&[
         Scenario {
