@@ -37,7 +37,8 @@ impl Session {
         if !references.has_shared() || self.failed_block {
             return;
         }
-        // Of tables that the statement is not about.
+        // Of tables that the statement is not about, or whose keys it may name in its rows: one key may be shared in
+        // several tables, and a statement may name several keys.
         let mut others: SmallVec<[TableId; 4]> = SmallVec::new();
         while let Some(shared) = said.named(references, |shared| !others.contains(&shared.table.id)) {
             let using = self.using(said, references, shared, &calls);
@@ -49,7 +50,10 @@ impl Session {
                 continue;
             }
             match using {
-                Use::None => {}
+                Use::None => {
+                    others.push(shared.table.id);
+                    continue;
+                }
                 Use::Reads => outcome.note = Some(Note::SharedKeyRead),
                 Use::Changes => self.refuse_for(shared, outcome),
             }
