@@ -323,3 +323,25 @@ fn what_is_kept_is_on_record() {
     assert_eq!(records.iter().filter(kept).count(), 1, "{records:#?}");
     assert_eq!(database.stored("SELECT v FROM ch JOIN par ON pid = id"), ["A"]);
 }
+
+#[test]
+fn an_upsert_of_a_shared_key_fails_though_other_tables_share_it_too() {
+    let tables =
+        "CREATE TABLE one (id uuid PRIMARY KEY, v text); CREATE TABLE two (id uuid PRIMARY KEY, v text);";
+    let database = Database::fresh(tables);
+    let proxy = Proxy::before(&database);
+    let mut wire = proxy.connect();
+    let mut after_twins_in_both = |statement: &str| {
+        wire.run("ROLLBACK");
+        let twins = |table: &str| format!("INSERT INTO {table} VALUES ('K','A'), ('K','B')");
+        wire.run(&format!("BEGIN; {}; {}", twins("one"), twins("two")).replace('K', key()));
+        last(&wire.query(statement.replace('K', key())))
+    };
+    for table in ["one", "two"] {
+        let upsert = format!("INSERT INTO {table} VALUES ('K','C') ON CONFLICT (id) DO UPDATE SET v = 'x'");
+        let (outcome, message) = after_twins_in_both(&upsert);
+        assert!(outcome == "!23505" && message.contains("ambiguous"), "{upsert}: {outcome} {message}");
+        let insert = format!("INSERT INTO {table} VALUES ('K','C')");
+        assert_eq!(after_twins_in_both(&insert).0, "INSERT 0 1", "{insert}");
+    }
+}

@@ -330,7 +330,8 @@ impl Model<'_> {
         if guard.is_none() && certain && !self.doubt {
             return true;
         }
-        self.decide()
+        // Of more decisions than can be tried both ways the rest are as they mostly are: rekeyed.
+        !self.decide()
     }
 
     fn expect(&mut self, record: Expected) {
