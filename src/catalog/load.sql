@@ -172,14 +172,26 @@ read_as AS (
 
 -- Defaults of columns (owner: table, part: number) and of domains (owner: type, part: 0).
 expression AS (
-    SELECT d.adrelid AS owner, d.adnum AS part, a.attnotnull AS filled, d.adbin::pg_catalog.text AS tree
+    SELECT d.adrelid AS owner, d.adnum AS part, a.attnotnull AS filled, d.adbin::pg_catalog.text AS tree,
+           -- A partition shares its parents' keys, and may have defaults of its own.
+           EXISTS (
+               SELECT
+                 FROM pg_catalog.pg_partition_ancestors(d.adrelid::pg_catalog.regclass) AS up (relation)
+                 JOIN pg_catalog.pg_attribute ua
+                   ON ua.attrelid OPERATOR(pg_catalog.=) up.relation::pg_catalog.oid
+                  AND ua.attname OPERATOR(pg_catalog.=) a.attname
+                 LEFT JOIN pg_catalog.pg_attrdef ud
+                   ON ud.adrelid OPERATOR(pg_catalog.=) ua.attrelid AND ud.adnum OPERATOR(pg_catalog.=) ua.attnum
+                WHERE COALESCE(pg_catalog.pg_get_expr(ud.adbin, ud.adrelid), '') OPERATOR(pg_catalog.<>)
+                      pg_catalog.pg_get_expr(d.adbin, d.adrelid)
+           ) AS own
       FROM detailed t
       JOIN pg_catalog.pg_attrdef d ON d.adrelid OPERATOR(pg_catalog.=) t.oid
       JOIN pg_catalog.pg_attribute a
         ON a.attrelid OPERATOR(pg_catalog.=) d.adrelid AND a.attnum OPERATOR(pg_catalog.=) d.adnum
      WHERE a.attgenerated OPERATOR(pg_catalog.=) ''
     UNION ALL
-    SELECT t.oid, 0::pg_catalog.int2, false, t.typdefaultbin::pg_catalog.text
+    SELECT t.oid, 0::pg_catalog.int2, false, t.typdefaultbin::pg_catalog.text, false
       FROM pg_catalog.pg_type t
      WHERE t.typtype OPERATOR(pg_catalog.=) 'd' AND t.typdefaultbin IS NOT NULL
 ),
@@ -187,6 +199,7 @@ expression AS (
 default_kind AS (
     SELECT e.owner, e.part,
            CASE WHEN e.tree OPERATOR(pg_catalog.~) '^[{](RELABELTYPE :arg [{])?CONST .*:constisnull true' THEN 'n'
+                WHEN e.own THEN 'v'
                 -- Of the stable functions only those named here keep still for a whole transaction:
                 -- statement_timestamp() and current_setting() do not.
                 WHEN EXISTS (

@@ -182,12 +182,13 @@ impl Reload {
         for setting in needs_restart(&self.running, &read.settings) {
             tracing::warn!(setting, "this setting changes only when untwin is started again");
         }
-        reloader.reload(read.config.rules());
         if changes_sessions(&self.last, &read.settings) {
+            reloader.reload(read.config.rules());
             tracing::info!(
                 "the configuration was read again: sessions follow it from their next transaction on"
             );
         } else {
+            reloader.refresh();
             tracing::info!("the configuration was read again: nothing changes for sessions");
         }
         self.last = read.settings;

@@ -69,12 +69,13 @@ fn assignment(cursor: &mut Cursor<'_>) -> Option<(Ident, Option<Vec<String>>)> {
     if assigned { Some((name, values(cursor)?)) } else { None }
 }
 
-/// `name` or `extension.name`
+/// `name` or `extension.name`. Case is no part of a setting's name, not even in quotes.
 fn setting(cursor: &mut Cursor<'_>) -> Option<Ident> {
     let mut name = cursor.ident()?;
     while cursor.accept_symbol(b'.') {
         name = format!("{name}.{}", cursor.ident()?);
     }
+    name.make_ascii_lowercase();
     Some(name)
 }
 

@@ -99,7 +99,7 @@ fn parameters(mut reader: Reader) -> Result<Parameters, StartupError> {
             APPLICATION => found.application = value,
             b"replication" => found.replication = !matches!(value.as_str(), "false" | "off" | "no" | "0"),
             b"options" => found.mode = mode_option(&value).or(found.mode),
-            b"untwin.mode" => found.mode = Some(value),
+            name if name.eq_ignore_ascii_case(MODE.as_bytes()) => found.mode = Some(value),
             _ => {}
         }
     }
@@ -115,13 +115,17 @@ fn parameters(mut reader: Reader) -> Result<Parameters, StartupError> {
     Ok(found)
 }
 
+/// The setting by which a session makes itself more careful. Case is no part of a setting's name.
+const MODE: &str = "untwin.mode";
+
 /// `-c untwin.mode=x`, `-cuntwin.mode=x` or `--untwin.mode=x`, the last one winning.
 fn mode_option(options: &str) -> Option<String> {
     options
         .split_whitespace()
         .filter_map(|word| {
             let word = word.strip_prefix("--").or_else(|| word.strip_prefix("-c")).unwrap_or(word);
-            word.strip_prefix("untwin.mode=")
+            let (name, value) = word.split_once('=')?;
+            name.eq_ignore_ascii_case(MODE).then_some(value)
         })
         .next_back()
         .map(str::to_owned)
@@ -208,6 +212,7 @@ mod tests {
             (b"user\0a\0replication\0off\0\0", false, None),
             (b"user\0a\0options\0-c untwin.mode=observe -c x=y\0\0", false, Some("observe")),
             (b"user\0a\0options\0--untwin.mode=strict\0\0", false, Some("strict")),
+            (b"user\0a\0options\0-c UNTWIN.Mode=strict\0\0", false, Some("strict")),
             (b"user\0a\0options\0-cuntwin.mode=strict\0\0", false, Some("strict")),
         ] {
             let Ok(Startup::Session(found)) = read(&packet(3 << 16, rest)) else { panic!() };

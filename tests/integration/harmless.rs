@@ -72,6 +72,46 @@ fn a_default_is_not_believed_to_stand_still_because_its_function_says_so() {
 }
 
 #[test]
+fn a_partition_may_have_a_default_of_its_own() {
+    let tables =
+        "CREATE TABLE ev (n int DEFAULT 1, id uuid, v text, PRIMARY KEY (n, id)) PARTITION BY HASH (id);
+                  CREATE TABLE part PARTITION OF ev FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+                  ALTER TABLE part ALTER n SET DEFAULT 2";
+    play(&[Scenario {
+        name: "1 by the parent's name, 2 by the partition's",
+        tables,
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            ("INSERT INTO ev(id,v) VALUES ({K},'a')", "INSERT 0 1"),
+            ("INSERT INTO part(id,v) VALUES ({K},'b')", "INSERT 0 1"),
+            ("COMMIT", "COMMIT"),
+        ],
+        stored: ("SELECT n, id, v FROM ev ORDER BY v", &["1|K|a", "2|K|b"]),
+        ..PLAIN
+    }]);
+}
+
+#[test]
+fn a_setting_is_known_by_its_name_in_any_case() {
+    let tables = "CREATE TABLE ev (id uuid PRIMARY KEY, v text); CREATE SCHEMA s2;
+                  CREATE TABLE s2.ev (id uuid, v text)";
+    let ev = "INSERT INTO ev(id,v) VALUES ({K},'a')";
+    play(&[Scenario {
+        name: "in quotes",
+        tables,
+        steps: &[
+            ("BEGIN", "BEGIN"),
+            (ev, "INSERT 0 1"),
+            ("SET LOCAL \"SEARCH_PATH\" TO s2", "SET"),
+            (ev, "INSERT 0 1"),
+            ("COMMIT", "COMMIT"),
+        ],
+        stored: ("SELECT DISTINCT id FROM s2.ev", &["K"]),
+        ..PLAIN
+    }]);
+}
+
+#[test]
 fn on_conflict_means_what_it_says() {
     play(&[
         Scenario {

@@ -47,6 +47,20 @@ fn open_sessions_follow_a_new_configuration_from_their_next_transaction_on() {
 }
 
 #[test]
+fn a_transaction_is_saved_though_the_configuration_is_read_again_in_its_middle() {
+    let database = Database::fresh(EV);
+    let (proxy, directory) = configured(&database, "");
+    let mut busy = proxy.connect();
+    busy.run("BEGIN");
+    assert_eq!(tell(&mut busy, "INSERT INTO ev(id) VALUES ('{K}')"), "INSERT 0 1");
+    reload(&proxy, directory.path(), "", READ);
+    // Another session takes the catalog anew.
+    assert_eq!(tell(&mut proxy.connect(), "INSERT INTO ev(id) VALUES ('{L}')"), "INSERT 0 1");
+    assert_eq!(tell(&mut busy, "INSERT INTO ev(id) VALUES ('{K}')"), "INSERT 0 1");
+    assert_eq!(tell(&mut busy, "COMMIT"), "COMMIT");
+}
+
+#[test]
 fn keys_are_opted_in_and_switched_off_while_sessions_are_open() {
     let database = Database::fresh("CREATE TABLE ev (id uuid PRIMARY KEY DEFERRABLE)");
     let (proxy, directory) = configured(&database, "");

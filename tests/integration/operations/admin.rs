@@ -68,8 +68,10 @@ fn sessions_and_refusals_are_counted() {
     let refused = r#"sessions_refused_total{reason="max_connections"}"#;
     assert!(told.is_err());
     assert!(eventually(|| metrics(admin).get(refused) == Some(&1)), "{:?}", metrics(admin));
+    // Whom it has refused it still lets read why, for a moment.
+    assert!(eventually(|| metrics(admin)["sessions_open"] == 1), "{:?}", metrics(admin));
     let now = metrics(admin);
-    assert_eq!((now["sessions_open"], now["sessions_total"]), (1, 2), "{now:?}");
+    assert_eq!(now["sessions_total"], 2, "{now:?}");
     assert_eq!(now["catalog_loads_total"], 1);
     let age =
         jiff::Timestamp::now().as_second() - i64::try_from(now["catalog_loaded_timestamp_seconds"]).unwrap();

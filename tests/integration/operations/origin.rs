@@ -4,7 +4,7 @@ use crate::hostile::assert_sound;
 use crate::scenario::EV;
 use crate::support::message;
 use crate::support::wire::outcomes;
-use crate::support::{Database, Proxy, Wire};
+use crate::support::{Database, Proxy, Wire, eventually};
 
 const KEY: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -41,7 +41,7 @@ fn the_journal_and_the_log_name_the_client_behind_the_balancer() {
             Some(expected) => assert_eq!(told, expected),
             None => assert!(told.starts_with("127.0.0.1:"), "{told}"),
         }
-        assert!(proxy.stderr().contains(&told));
+        assert!(eventually(|| proxy.stderr().contains(&told)), "{told}");
     }
 }
 
