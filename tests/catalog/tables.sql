@@ -158,9 +158,9 @@ CREATE TRIGGER t AFTER INSERT ON part_parent_trigger FOR EACH ROW EXECUTE FUNCTI
 
 -- Expressions that call functions that free keys, or do not
 CREATE FUNCTION noisy() RETURNS int LANGUAGE sql VOLATILE AS $$ SELECT 1 FROM purge() $$;
-CREATE FUNCTION noisy_check(int) RETURNS bool LANGUAGE sql VOLATILE AS $$ SELECT true FROM purge() $$;
+CREATE FUNCTION noisy_check(int) RETURNS bool LANGUAGE sql VOLATILE AS $$ SELECT true FROM public.purge() $$;
 CREATE DOMAIN noisy_domain AS int CHECK (noisy_check(VALUE));
-CREATE FUNCTION noisy_equal(int, int) RETURNS bool LANGUAGE sql STABLE AS $$ SELECT noisy_check($1) $$;
+CREATE FUNCTION noisy_equal(int, int) RETURNS bool LANGUAGE sql STABLE AS $$ SELECT public.noisy_check($1) $$;
 CREATE OPERATOR === (FUNCTION = noisy_equal, LEFTARG = int, RIGHTARG = int);
 CREATE FUNCTION noisy_add(int, int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM purge(); RETURN $1; END $$;
 CREATE FUNCTION noisy_parsed() RETURNS int LANGUAGE sql STABLE RETURN noisy();
@@ -170,7 +170,7 @@ CREATE FUNCTION quiet_parsed(int) RETURNS int LANGUAGE sql IMMUTABLE RETURN $1 +
 CREATE FUNCTION moves() RETURNS text LANGUAGE sql STABLE AS $$ SELECT set_config('search_path', 'two', false) $$;
 CREATE FUNCTION moves_too() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM moves(); RETURN NULL; END $$;
 CREATE FUNCTION deallocates() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$;
-CREATE FUNCTION noisy_equal_fixed(int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT noisy_equal($1, 1) $$;
+CREATE FUNCTION noisy_equal_fixed(int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT public.noisy_equal($1, 1) $$;
 CREATE FUNCTION before_nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
 CREATE TYPE row_type AS (a int);
 CREATE FUNCTION of_row(row_type) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT noisy()::text $$;
