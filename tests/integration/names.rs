@@ -39,16 +39,16 @@ fn a_row_that_its_own_table_makes_room_for_is_no_twin() {
         ),
         (
             "a generated column",
-            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select freed($1)';
+            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select public.freed($1)';
              ALTER TABLE ev ADD w bool GENERATED ALWAYS AS (sly(v)) STORED",
         ),
         (
             "an index on an expression",
-            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select freed($1)'; CREATE INDEX ON ev (sly(v))",
+            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select public.freed($1)'; CREATE INDEX ON ev (sly(v))",
         ),
         (
             "a partial index",
-            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select freed($1)'; CREATE INDEX ON ev (v) WHERE sly(v)",
+            "CREATE FUNCTION sly(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'select public.freed($1)'; CREATE INDEX ON ev (v) WHERE sly(v)",
         ),
         (
             "an operator of a CHECK",
