@@ -95,11 +95,12 @@ fn returning_old_and_new_shows_what_was_stored_or_sent() {
             ("WITH (OLD AS o, NEW AS n)", "o.id, n.id, id"),
             ("WITH (NEW AS old)", "NULL, old.id, ev.id"),
         ] {
+            wire.run(&format!("INSERT INTO ev VALUES ('{KEY}', 'a')"));
             let rows = wire.rows(&format!(
-                "INSERT INTO ev VALUES (gen_random_uuid(), 'x'), ('{KEY}', 'a'), ('{KEY}', 'b') RETURNING {alias} {list}"
+                "INSERT INTO ev VALUES (gen_random_uuid(), 'x'), ('{KEY}', 'b') RETURNING {alias} {list}"
             ));
-            assert_eq!(rows.len(), 3);
-            for (row, what) in rows.iter().skip(1).zip(["first", "twin"]) {
+            assert_eq!(rows.len(), 2);
+            for (row, what) in rows.iter().zip(["another", "twin"]) {
                 let columns: Vec<&str> = row.split('|').collect();
                 assert_eq!(
                     (columns[0], columns[1]),
@@ -107,7 +108,7 @@ fn returning_old_and_new_shows_what_was_stored_or_sent() {
                     "{returning} {alias} {what}: {row}"
                 );
             }
-            assert_eq!(rows[2].ends_with(KEY), is_sent, "{returning} {alias}: {rows:?}");
+            assert_eq!(rows[1].ends_with(KEY), is_sent, "{returning} {alias}: {rows:?}");
             wire.run("DELETE FROM ev");
         }
         wire.run("COMMIT; BEGIN");
