@@ -207,7 +207,7 @@ counters! {
     sessions_refused_total: Counter, "Connections that ended before they were ready for queries." {
         sessions_refused_total: ByReason [] by reason;
     }
-    client_errors_total: Counter, "Sessions ended by what the client did." {
+    client_errors_total: Counter, "Sessions that go on without inspection since what the client sent cannot be cut into messages." {
         client_errors_total: ByReason [] by reason;
     }
     upstream_errors_total: Counter, "Connections to the database that failed, by what they were for." {
